@@ -15,8 +15,11 @@ use std::sync::Arc;
 /// Sizes are rounded up to this, so that nearly equal ones share.
 const GRAIN: u64 = 256;
 
-/// Bytes that may be parked with uses pending before they are preferred to new memory.
+/// Bytes of a kind that may be parked with uses pending before they are preferred to new memory.
 const PENDING_LIMIT: u64 = 1 << 30;
+
+/// The same for pinned memory, which transfers pass through: beyond it they wait for slots.
+const STAGING_LIMIT: u64 = 32 << 20;
 
 impl<B: Backend> Device<B> {
     /// Memory for at least `bytes` (> 0); `home` is the stream that uses it first, if that is known.
@@ -28,7 +31,8 @@ impl<B: Backend> Device<B> {
         if let Some(node) = self.complete_block(bytes, kind, home) {
             return self.reuse(node);
         }
-        let prefer_pending = self.state.parked_bytes() >= PENDING_LIMIT;
+        let limit = if kind == MemoryKind::Pinned { STAGING_LIMIT } else { PENDING_LIMIT };
+        let prefer_pending = self.state.parked_bytes(kind) >= limit;
         if prefer_pending && let Some(node) = self.state.unpark(kind, bytes, |_| true) {
             return self.reuse(node);
         }
@@ -48,7 +52,11 @@ impl<B: Backend> Device<B> {
         if let Some(node) = self.state.unpark(kind, bytes, ready) {
             return Some(node);
         }
+        let mut oldest = true;
         let polled = |list: ListId| {
+            if !std::mem::take(&mut oldest) {
+                return false;
+            }
             let needs = order.needs_of(list);
             let _unknown = order.poll(&needs);
             order.is_ready(list, None)
@@ -80,7 +88,7 @@ impl<B: Backend> Device<B> {
         }
         self.state.free_parked(self.order());
         match self.fresh(bytes, kind) {
-            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) && self.state.parked_bytes() > 0 => {
+            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) && self.state.parked_bytes(kind) > 0 => {
                 self.wait_for_parked()?;
                 self.state.free_parked(self.order());
                 self.fresh(bytes, kind).map_err(|_| self.out_of_memory(bytes, refusal))

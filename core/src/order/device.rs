@@ -33,7 +33,8 @@ pub(crate) struct DeviceState<B: Backend> {
 struct House<B: Backend> {
     /// Memory by kind and exact size.
     parked: HashMap<(MemoryKind, u64), Vec<Box<Node<B>>>>,
-    parked_bytes: u64,
+    /// Bytes of it, by kind.
+    parked_bytes: HashMap<MemoryKind, u64>,
     /// Streams without a handle, and all that comes before their end.
     streams: Vec<(Slot, Arc<B::Event>, Clock)>,
     /// Modules without a handle, and all that was submitted when they were dropped.
@@ -48,7 +49,7 @@ impl<B: Backend> fmt::Debug for DeviceState<B> {
 
 impl<B: Backend> DeviceState<B> {
     pub(crate) fn new(ordinal: u32, raw: B::Device, info: DeviceInfo, backend_name: &'static str) -> Self {
-        let house = House { parked: HashMap::new(), parked_bytes: 0, streams: Vec::new(), modules: Vec::new() };
+        let house = House { parked: HashMap::new(), parked_bytes: HashMap::new(), streams: Vec::new(), modules: Vec::new() };
         Self {
             ordinal,
             raw,
@@ -140,7 +141,7 @@ impl<B: Backend> DeviceState<B> {
                     std::mem::forget(node); // Lent and never given back: leaked, never reused.
                     return;
                 }
-                house.parked_bytes += block.raw.bytes;
+                *house.parked_bytes.entry(block.raw.kind).or_default() += block.raw.bytes;
                 house.parked.entry((block.raw.kind, block.raw.bytes)).or_default().push(node);
             }
             _ => match node.retired {
@@ -218,15 +219,16 @@ impl<B: Backend> DeviceState<B> {
     /// A parked block of exactly this kind and size: the first that `fits` (asked by its list).
     pub(crate) fn unpark(&self, kind: MemoryKind, bytes: u64, mut fits: impl FnMut(usize) -> bool) -> Option<Box<Node<B>>> {
         let mut house = self.house.lock();
-        let blocks = house.parked.get_mut(&(kind, bytes))?;
+        let House { parked, parked_bytes, .. } = &mut *house;
+        let blocks = parked.get_mut(&(kind, bytes))?;
         let index = blocks.iter().position(|node| matches!(&node.retired, Retired::Block(block) if fits(block.list)))?;
-        let node = blocks.swap_remove(index);
-        house.parked_bytes -= bytes;
+        let node = blocks.remove(index);
+        parked_bytes.entry(kind).and_modify(|held| *held -= bytes);
         Some(node)
     }
 
-    pub(crate) fn parked_bytes(&self) -> u64 {
-        self.house.lock().parked_bytes
+    pub(crate) fn parked_bytes(&self, kind: MemoryKind) -> u64 {
+        self.house.lock().parked_bytes.get(&kind).copied().unwrap_or(0)
     }
 
     /// Returns parked memory whose uses are complete to the driver.
@@ -234,18 +236,19 @@ impl<B: Backend> DeviceState<B> {
         let mut unused = Vec::new();
         {
             let mut house = self.house.lock();
-            let mut bytes = 0;
-            house.parked.retain(|_, blocks| {
+            let House { parked, parked_bytes, .. } = &mut *house;
+            parked.retain(|&(kind, bytes), blocks| {
                 unused.extend(blocks.extract_if(.., |node| {
                     let Retired::Block(block) = &node.retired else { return false };
                     let _unknown = order.poll(&order.needs_of(block.list));
                     let complete = order.is_ready(block.list, None);
-                    bytes += if complete { block.raw.bytes } else { 0 };
+                    if complete {
+                        parked_bytes.entry(kind).and_modify(|held| *held -= bytes);
+                    }
                     complete
                 }));
                 !blocks.is_empty()
             });
-            house.parked_bytes -= bytes;
         }
         for node in unused {
             if let Retired::Block(block) = node.retired {
@@ -268,7 +271,7 @@ impl<B: Backend> DeviceState<B> {
     pub(crate) fn out_of_memory(&self, backend: &B, requested: u64) -> Error {
         let info = backend.memory_info(&self.raw).ok();
         let (free, total) = info.map_or((0, self.info.memory_bytes), |info| (info.free, info.total));
-        self.error(ErrorKind::OutOfMemory { requested, free, total, held: self.parked_bytes() }, "allocate")
+        self.error(ErrorKind::OutOfMemory { requested, free, total, held: self.parked_bytes(MemoryKind::Device) }, "allocate")
     }
 }
 
