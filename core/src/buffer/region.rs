@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// Bytes of an allocation. Empty regions have none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Region<'a, B: Backend> {
     pub(crate) allocation: Option<&'a Arc<Allocation<B>>>,
     pub(crate) device: &'a Device<B>,
@@ -20,6 +20,14 @@ pub(crate) struct Region<'a, B: Backend> {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
 }
+
+impl<B: Backend> Clone for Region<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for Region<'_, B> {}
 
 impl<'a, B: Backend> Region<'a, B> {
     /// The allocation, unless there are no bytes.

@@ -99,14 +99,6 @@ macro_rules! view {
                 self.offset
             }
 
-            /// Where the device finds it; null if it has no bytes.
-            pub(crate) fn address(&self) -> DeviceAddress {
-                match self.allocation {
-                    Some(allocation) if self.bytes() > 0 => allocation.address().offset(self.offset),
-                    _ => DeviceAddress::NULL,
-                }
-            }
-
             /// The elements of a range.
             ///
             /// # Errors

@@ -162,7 +162,11 @@ fn pattern(bytes: &[u8], offset: u64) -> Option<Pattern> {
 
 /// The values, or the index of the first that is none.
 pub(super) fn check<T: CheckedBitPattern>(bits: Vec<T::Bits>) -> Result<Vec<T>, usize> {
-    bits.into_iter().enumerate().map(|(index, bits)| bytemuck::checked::try_cast::<T::Bits, T>(bits).map_err(|_| index)).collect()
+    if let Some(index) = bits.iter().position(|bits| !T::is_valid_bit_pattern(bits)) {
+        return Err(index);
+    }
+    // SAFETY: `Bits` has the layout of `T` (`CheckedBitPattern`'s contract), and every element was just found to be a value of `T`.
+    Ok(bits.into_iter().map(|bits| unsafe { std::mem::transmute_copy::<T::Bits, T>(&bits) }).collect())
 }
 
 /// Elements on their way to the host; see [`BufferSlice::start_download`](super::BufferSlice::start_download).

@@ -218,10 +218,6 @@ impl<B: Backend> LaneState<B> {
         self.ring.iter().find(|checkpoint| checkpoint.sequence >= sequence)
     }
 
-    pub(crate) fn set_precise(&mut self) {
-        self.precise = true;
-    }
-
     /// Kernels launched and not known to be complete.
     pub(crate) fn suspects(&self, complete: Sequence) -> impl Iterator<Item = u32> + '_ {
         self.recent.iter().filter(move |(sequence, label)| *sequence > complete && *label != 0).map(|(_, label)| *label)
