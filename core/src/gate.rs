@@ -98,3 +98,31 @@ impl Inner {
         *open
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_gate_loses_patience() {
+        let gate = Gate::with_patience(Duration::from_millis(1));
+        assert!(!gate.wait() && !gate.is_open());
+    }
+
+    #[test]
+    fn an_open_gate_lets_pass_at_once() {
+        let gate = Gate::default();
+        gate.open();
+        assert!(gate.wait());
+        gate.function().call();
+    }
+
+    #[test]
+    fn a_dropped_gate_is_open() {
+        let gate = Gate::new();
+        let inner = Arc::clone(&gate.inner);
+        let waiting = std::thread::spawn(move || inner.wait(Duration::from_secs(10)));
+        drop(gate);
+        assert!(waiting.join().unwrap());
+    }
+}

@@ -27,13 +27,10 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::{mem, thread};
 
 /// Bytes of a fiber's stack, besides its guard page.
 const STACK_BYTES: usize = 256 << 10;
-/// Stacks that the fibers of one launch may need; systems limit mappings to about four times as many.
-pub(super) const MAX_STACKS: u32 = 16 << 10;
 /// Stacks kept for later launches.
 const KEPT_STACKS: usize = 4 << 10;
 /// Stacks taken from those kept at once.
@@ -89,7 +86,7 @@ impl<'l> Runner<'l> {
                 CoroutineResult::Return(()) => self.stacks.put(fiber),
             }
         }
-        self.launch.kernel().fibers.fetch_max(fibers, Ordering::Relaxed);
+        self.launch.kernel().needed(fibers);
         while !self.waiting.is_empty() {
             self.pass_barrier(block)?;
         }
@@ -183,7 +180,6 @@ impl<'l> Block<'l> {
 
     /// The whole block on the participant's own stack: a single thread meets nobody.
     fn run_alone(&self) -> Result<(), Text> {
-        self.launch.kernel().fibers.fetch_max(1, Ordering::Relaxed);
         catch_unwind(AssertUnwindSafe(|| self.run_threads(&Alone))).map_err(|payload| self.fault(payload))
     }
 

@@ -44,8 +44,9 @@ struct State {
 
 impl Device {
     pub(super) fn new(ordinal: u32, config: &HostConfig, pool: &Arc<Pool>) -> Self {
-        let reaches: Box<[bool]> = (0..config.devices).map(|to| to == ordinal || (config.peers)(ordinal, to)).collect();
-        let has_peer = (0..).zip(&reaches).any(|(to, &reaches)| reaches && to != ordinal);
+        let peers = |to| !config.hidden.contains(Feature::PeerAccess) && (config.peers)(ordinal, to);
+        let reaches: Box<[bool]> = (0..config.devices).map(|to| to == ordinal || peers(to)).collect();
+        let has_peer = reaches.iter().filter(|&&reaches| reaches).count() > 1;
         let hidden = |feature| config.hidden.contains(feature) || (feature == Feature::PeerAccess && !has_peer);
         let features = FEATURES.iter().copied().filter(|&feature| !hidden(feature)).collect();
         let limits = Limits {

@@ -11,10 +11,10 @@
 
 #![allow(unsafe_code, reason = "copies parameters from behind raw pointers")]
 
-use super::block::{MAX_STACKS, Runner};
+use super::block::Runner;
 use super::device::Device;
-use crate::backend::{Feature, FunctionInfo, HostEntry, Image, LaunchDescriptor};
-use crate::{ErrorKind, Result, Text};
+use crate::backend::{Feature, FunctionInfo, HostEntry, Image, LaunchDescriptor, ParameterLayout};
+use crate::{ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::ffi::c_void;
 use std::fmt;
@@ -41,8 +41,17 @@ pub struct Function {
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) entry: HostEntry,
-    /// The most fibers that a block has needed: 0 before the first launch, 1 if no thread ever waited for another.
-    pub(super) fibers: AtomicU32,
+    /// The most fibers that a block has needed: 0 before the first launch, 1 while no thread has waited for another.
+    fibers: AtomicU32,
+}
+
+impl Kernel {
+    /// Notes that a block needed so many; blocks usually need what the one before needed, so this usually only reads.
+    pub(super) fn needed(&self, fibers: u32) {
+        if self.fibers.load(Ordering::Relaxed) < fibers {
+            self.fibers.fetch_max(fibers, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Module {
@@ -125,7 +134,7 @@ impl Parameters {
         let end = descriptor.layout.iter().map(|layout| layout.offset as usize + layout.bytes as usize).max().unwrap_or(0);
         let mut block = chunks(end, 0);
         let start = block.as_mut_ptr().cast::<u8>();
-        let place = |(&source, layout): (&*mut c_void, &crate::backend::ParameterLayout)| {
+        let place = |(&source, layout): (&*mut c_void, &ParameterLayout)| {
             // SAFETY: `block` holds every layout's end.
             let to = unsafe { start.add(layout.offset as usize) };
             // SAFETY: the caller promises the source; the destination is a fresh block of ours.
@@ -139,6 +148,7 @@ impl Parameters {
 
 /// A launch as it waits in a queue and as its participants share it.
 pub(super) struct Launch {
+    device: Device,
     kernel: Arc<Kernel>,
     parameters: Parameters,
     pub(super) grid: [u32; 3],
@@ -147,15 +157,9 @@ pub(super) struct Launch {
     /// Blocks in all, and the first that nobody has taken.
     blocks: u64,
     next: AtomicU64,
-    progress: Mutex<Progress>,
-    ended: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
     /// Blocks that have ended or will never start.
-    done: u64,
-    fault: Option<Text>,
+    done: Mutex<u64>,
+    ended: Condvar,
 }
 
 // SAFETY: the pointers lead into the launch's own block of parameters, which nobody writes; what the values in it lead to may be
@@ -189,6 +193,7 @@ impl Launch {
             device.error(ErrorKind::LimitExceeded { axis, asked: shared, limit: limit.into() }, "launch")
         })?;
         Ok(Self {
+            device: device.clone(),
             kernel: Arc::clone(kernel),
             // SAFETY: the caller's promise.
             parameters: unsafe { Parameters::copy(descriptor) },
@@ -197,7 +202,7 @@ impl Launch {
             shared_bytes,
             blocks: geometry.grid.iter().map(|&blocks| u64::from(blocks)).product(),
             next: AtomicU64::new(0),
-            progress: Mutex::default(),
+            done: Mutex::new(0),
             ended: Condvar::new(),
         })
     }
@@ -210,19 +215,21 @@ impl Launch {
         self.parameters.pointers.as_ptr()
     }
 
-    /// Runs all blocks, with helpers, and answers the first fault.
-    pub(super) fn run(self: Arc<Self>, pool: &Arc<Pool>) -> Result<(), Text> {
-        if self.kernel.fibers.load(Ordering::Relaxed) == 0 {
-            // How many stacks a block needs decides how many may run at once.
+    /// Runs all blocks, with helpers; the first fault poisons the device and stops the rest.
+    pub(super) fn run(self: &Arc<Self>) {
+        let (pool, threads): (_, u32) = (self.device.pool(), self.block.iter().product());
+        let fibers = || self.kernel.fibers.load(Ordering::Relaxed);
+        if threads > 1 && fibers() == 0 {
+            // Whether threads meet decides how many stacks a block needs, and that how many blocks may run at once.
             self.take_part(1, 1);
         }
-        let fibers = self.kernel.fibers.load(Ordering::Relaxed).max(1);
+        let stacks = if fibers() > 1 { threads } else { 1 };
         let untaken = self.blocks.saturating_sub(self.next.load(Ordering::Relaxed));
-        let participants = pool.threads().min((MAX_STACKS / fibers).max(1) as usize).min(usize::try_from(untaken).unwrap_or(usize::MAX));
+        let participants = pool.threads().min(usize::try_from(untaken).unwrap_or(usize::MAX));
         let at_once = (untaken / (8 * participants.max(1) as u64)).clamp(1, 64);
         if participants > 1 {
-            let launch = Arc::clone(&self);
-            pool.spawn(participants - 1, move || launch.take_part(u64::MAX, at_once));
+            let launch = Arc::clone(self);
+            pool.spawn(participants - 1, stacks, move || launch.take_part(u64::MAX, at_once));
         }
         self.take_part(u64::MAX, at_once);
         self.end()
@@ -237,12 +244,14 @@ impl Launch {
             done += blocks.end - blocks.start;
             let runner = runner.get_or_insert_with(|| Runner::new(self));
             if let Err(fault) = blocks.try_for_each(|block| runner.run(block)) {
-                done += self.stop(fault);
+                // At once, since blocks that wait for this one may never end.
+                self.device.poison(fault);
+                done += self.stop();
                 break;
             }
         }
         if done > 0 {
-            self.progress.lock().done += done;
+            *self.done.lock() += done;
             self.ended.notify_all();
         }
     }
@@ -252,17 +261,14 @@ impl Launch {
         (start < self.blocks).then(|| start..(start + most).min(self.blocks))
     }
 
-    /// Keeps the fault and answers how many blocks will never start.
-    fn stop(&self, fault: Text) -> u64 {
-        self.progress.lock().fault.get_or_insert(fault);
+    /// Lets nobody take another block, and answers how many will so never start.
+    fn stop(&self) -> u64 {
         self.blocks - self.next.swap(self.blocks, Ordering::Relaxed).min(self.blocks)
     }
 
     /// Waits for the blocks that helpers have taken.
-    fn end(&self) -> Result<(), Text> {
-        let mut progress = self.progress.lock();
-        self.ended.wait_while(&mut progress, |progress| progress.done < self.blocks);
-        progress.fault.take().map_or(Ok(()), Err)
+    fn end(&self) {
+        self.ended.wait_while(&mut self.done.lock(), |done| *done < self.blocks);
     }
 }
 
@@ -297,18 +303,14 @@ impl Pool {
         self.threads
     }
 
-    /// Asks for helpers; as many come as are idle, perhaps none.
-    fn spawn(self: &Arc<Self>, wanted: usize, help: impl Fn() + Clone + Send + 'static) {
+    /// Asks for helpers that need so many stacks each; as many come as are idle, perhaps none.
+    fn spawn(self: &Arc<Self>, wanted: usize, stacks: u32, help: impl Fn() + Clone + Send + 'static) {
         let Some(rayon) = self.rayon() else { return };
-        for _ in 0..wanted {
-            if self.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| idle.checked_sub(1)).is_err() {
-                return;
-            }
-            let (pool, help) = (Arc::clone(self), help.clone());
+        for helper in (0..wanted).map_while(|_| Helper::hire(self, stacks)) {
+            let help = help.clone();
             rayon.spawn(move || {
+                let _helper = helper;
                 help();
-                drop(help);
-                pool.idle.fetch_add(1, Ordering::Relaxed);
             });
         }
     }
@@ -320,5 +322,32 @@ impl Pool {
             builder.thread_name(|index| format!("polywarp-{index}")).build().ok()
         };
         if self.threads < 2 { None } else { self.rayon.get_or_init(build).as_ref() }
+    }
+}
+
+/// A thread of the pool and the stacks that it may need, until dropped.
+struct Helper {
+    pool: Arc<Pool>,
+    stacks: u32,
+}
+
+/// Stacks that all helpers of the process may need together; systems limit mappings to about four times as many.
+static FREE_STACKS: AtomicU32 = AtomicU32::new(16 << 10);
+
+impl Helper {
+    fn hire(pool: &Arc<Pool>, stacks: u32) -> Option<Self> {
+        pool.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| idle.checked_sub(1)).ok()?;
+        if FREE_STACKS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(stacks)).is_err() {
+            pool.idle.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self { pool: Arc::clone(pool), stacks })
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        FREE_STACKS.fetch_add(self.stacks, Ordering::Relaxed);
+        self.pool.idle.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -47,7 +47,7 @@ impl Task {
             Self::Copy(copy) => unsafe { copy.run() },
             // SAFETY: `Backend::fill`'s caller promised what this needs.
             Self::Fill(fill) => unsafe { fill.run() },
-            Self::Launch(launch) => launch.run(device.pool()).unwrap_or_else(|fault| device.poison(fault)),
+            Self::Launch(launch) => launch.run(),
             Self::HostFunction(function) => function.call(),
             Self::Wait(point) => point.wait().unwrap_or_else(|cause| device.poison(point.inherited(&cause))),
         }
@@ -90,7 +90,10 @@ impl Stream {
     /// Appends work; never waits for any.
     pub(super) fn submit(&self, task: Task, operation: &'static str) -> Result<()> {
         self.device.check(operation)?;
-        self.append(&mut self.queue.state.lock(), task, operation)
+        let mut state = self.queue.state.lock();
+        self.ensure_worker(&mut state, operation)?;
+        self.append(&mut state, task);
+        Ok(())
     }
 
     /// The point behind everything submitted so far.
@@ -101,7 +104,8 @@ impl Stream {
         if state.tasks.is_empty() && !state.busy {
             point.reach();
         } else {
-            self.append(&mut state, Task::Reach(Arc::clone(&point)), "event_record")?;
+            self.ensure_worker(&mut state, "event_record")?;
+            self.append(&mut state, Task::Reach(Arc::clone(&point)));
         }
         Ok(point)
     }
@@ -114,17 +118,20 @@ impl Stream {
         self.submit(Task::Wait(point), "stream_wait_event")
     }
 
-    fn append(&self, state: &mut State, task: Task, operation: &'static str) -> Result<()> {
-        if !state.worker {
-            let (queue, device) = (Arc::clone(&self.queue), self.device.clone());
-            let worker = thread::Builder::new().name("polywarp-stream".into()).spawn(move || queue.work(&device));
-            worker.map_err(|source| {
-                self.device.error(ErrorKind::Driver { what: "no thread for the stream's worker".into() }, operation).because(source)
-            })?;
-            state.worker = true;
-        }
+    fn append(&self, state: &mut State, task: Task) {
         state.tasks.push_back(task);
         self.queue.submitted.notify_one();
+    }
+
+    fn ensure_worker(&self, state: &mut State, operation: &'static str) -> Result<()> {
+        if state.worker {
+            return Ok(());
+        }
+        let (queue, device) = (Arc::clone(&self.queue), self.device.clone());
+        let refusal = || self.device.error(ErrorKind::Driver { what: "no thread for the stream's worker".into() }, operation);
+        let worker = thread::Builder::new().name("polywarp-stream".into()).spawn(move || queue.work(&device));
+        worker.map_err(|source| refusal().because(source))?;
+        state.worker = true;
         Ok(())
     }
 }

@@ -135,6 +135,14 @@ fn bytes(memory: &RawAllocation) -> &[u8] {
     unsafe { std::slice::from_raw_parts(memory.host, memory.bytes as usize) }
 }
 
+/// A word of memory that has at least so many.
+fn word<'a>(start: *const AtomicU32, index: usize) -> &'a AtomicU32 {
+    // SAFETY: the tests' memory has a word per thread.
+    let at = unsafe { start.add(index) };
+    // SAFETY: it is live while the kernel runs, and every access is atomic.
+    unsafe { &*at }
+}
+
 /// The parameter of every entry here.
 fn parameter(parameters: *const *mut c_void) -> u64 {
     // SAFETY: every launch passes one.
@@ -320,7 +328,7 @@ fn a_linear_copy_reaches_from_pinned_memory_to_another_device_and_back() {
     let pinned = rig.host.allocate(&rig.device, &AllocationDescriptor::new(256, MemoryKind::Pinned)).unwrap();
     let there = rig.host.allocate(&second, &AllocationDescriptor::new(256, MemoryKind::Device)).unwrap();
     let back = rig.allocate(256);
-    assert!(there.host.is_null() && there.address.0 % 256 == 0);
+    assert!(there.host.is_null() && there.address.0.is_multiple_of(256));
     let stream = rig.stream();
     rig.fill(&stream, pinned, Pattern::U8(9));
     let there_end = Endpoint::Device { address: there.address, ordinal: 1 };
@@ -346,8 +354,7 @@ fn a_launch_runs_every_thread_of_every_block_once() {
         let flat = |[x, y, z]: [u32; 3], [w, h, _]: [u32; 3]| (x + w * (y + h * z)) as usize;
         let index = flat(thread.block, thread.grid_size) * 24 + flat(thread.thread, thread.block_size);
         let start: *const AtomicU32 = std::ptr::with_exposed_provenance(parameter(parameters) as usize);
-        // SAFETY: the memory has a word per thread.
-        unsafe { &*start.add(index) }.fetch_add(1, Ordering::Relaxed);
+        word(start, index).fetch_add(1, Ordering::Relaxed);
     }));
     let mut address = memory.address.0;
     let pointers = [(&raw mut address).cast()];
@@ -367,8 +374,7 @@ fn neighbours(rounds: u32, ends_early: impl Fn(u32) -> bool + Send + Sync + 'sta
         if ends_early(me) {
             return;
         }
-        // SAFETY: 4096 bytes of shared memory hold a word per thread.
-        let word = |index: u32| unsafe { &*thread.shared.cast::<AtomicU32>().add(index as usize) };
+        let word = |index: u32| word(thread.shared.cast(), index as usize);
         word(me).store(0, Ordering::Relaxed);
         for round in 0..rounds {
             thread.barrier.wait();
@@ -401,7 +407,7 @@ fn a_thousand_threads_meet_at_every_barrier() {
 
 #[test]
 fn threads_that_ended_are_not_waited_for() {
-    assert_eq!(count_neighbours(&Rig::threads(2), 3, 100, neighbours(5, |thread| thread % 3 == 0)).unwrap(), 3 * 66);
+    assert_eq!(count_neighbours(&Rig::threads(2), 3, 100, neighbours(5, |thread| thread.is_multiple_of(3))).unwrap(), 3 * 66);
 }
 
 #[test]
@@ -416,13 +422,11 @@ fn blocks_run_in_parallel() {
     let met = Arc::new(AtomicU32::new(0));
     let gate = Arc::new(Gate::new());
     let (meet, open) = (Arc::clone(&met), Arc::clone(&gate));
-    // The first block runs alone, since the kernel is new; the two others wait for each other.
-    let function = rig.load(entry("meet", move |thread, _| match thread.block[0] {
-        0 => {}
-        _ if meet.fetch_add(1, Ordering::Relaxed) == 1 => open.open(),
-        _ => assert!(open.wait()),
+    let function = rig.load(entry("meet", move |_, _| match meet.fetch_add(1, Ordering::Relaxed) {
+        0 => assert!(open.wait()),
+        _ => open.open(),
     }));
-    rig.launch(&stream, &function, 3, 1, 0).unwrap();
+    rig.launch(&stream, &function, 2, 1, 0).unwrap();
     rig.finish(&stream).unwrap();
     assert!(gate.is_open());
 }
@@ -511,12 +515,41 @@ fn a_panic_poisons_the_device_and_drops_what_waits() {
 }
 
 #[test]
+fn a_host_function_that_panics_poisons_the_device() {
+    let rig = Rig::new(&HostConfig::default());
+    let stream = rig.stream();
+    rig.call(&stream, || panic!("no"));
+    assert_eq!(is_poisoned(rig.finish(&stream)), "a host function panicked: no");
+}
+
+#[test]
 fn a_panic_stops_the_other_blocks_of_a_launch() {
     let rig = Rig::threads(4);
     let stream = rig.stream();
     let function = rig.load(entry("faulty", |thread, _| assert!(thread.block[0] != 1000)));
     rig.launch(&stream, &function, u32::MAX >> 1, 32, 0).unwrap();
     assert!(is_poisoned(rig.finish(&stream)).contains("of block [1000, 0, 0]"));
+}
+
+#[test]
+fn a_fault_is_met_even_if_another_block_never_ends() {
+    let rig = Rig::threads(2);
+    let stream = rig.stream();
+    let gate = Arc::new(Gate::new());
+    let (hold, first) = (Arc::clone(&gate), AtomicBool::new(true));
+    let function = rig.load(entry("faulty", move |_, _| {
+        if first.swap(false, Ordering::Relaxed) {
+            let _ = hold.wait();
+        } else {
+            panic!("no")
+        }
+    }));
+    rig.launch(&stream, &function, 2, 1, 0).unwrap();
+    let event = rig.event();
+    rig.record(&stream, &event);
+    assert!(is_poisoned(rig.host.event_wait(&event)).contains("no"));
+    assert!(!gate.is_open());
+    gate.open();
 }
 
 #[test]
