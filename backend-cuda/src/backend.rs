@@ -1,7 +1,7 @@
 //! [`Cuda`]: what the contract's methods answer while no device can be opened.
 #![allow(unsafe_code, reason = "the contract's methods are unsafe; these do nothing")]
 
-use crate::{driver, library};
+use crate::library;
 use polywarp_core::backend::{
     AllocationDescriptor, Backend, CaptureState, CompiledImage, CopyDescriptor, DeviceAddress, DeviceInfo, EventDescriptor, FillDescriptor,
     Form, FunctionInfo, HostFunction, Image, LaunchDescriptor, MemoryInfo, Origin, PrefetchDescriptor, RawAllocation, SourceDescriptor,
@@ -31,7 +31,7 @@ pub struct Cuda {
 
 impl Default for Cuda {
     fn default() -> Self {
-        Self { unavailable: driver::find(&library::candidates()).map_or_else(|error| error, |started| started.not_driven()) }
+        Self { unavailable: library::open().map_or_else(|error| error, |started| started.not_driven()) }
     }
 }
 

@@ -1,22 +1,21 @@
-//! The table of the driver's functions, and how a driver is chosen.
+//! The table of the driver's functions, and the first calls.
 //!
 //! # Safety
 //! The functions have the types of the driver's header, but for the status: it is read as an integer, since a newer driver may answer
 //! one that no enum here knows.
 #![allow(unsafe_code, reason = "calls the driver")]
 
-use crate::error::{SUCCESS, check, is_no_device, name};
-use crate::library::{Library, title};
-use polywarp_core::{Error, ErrorKind};
-use std::ffi::{c_int, c_uint};
+use crate::error::{SUCCESS, is_no_device, name};
+use polywarp_core::{Error, ErrorKind, Text};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 /// The driver's functions.
 pub(crate) struct Driver {
-    init: unsafe extern "C" fn(c_uint) -> c_int,
-    driver_version: unsafe extern "C" fn(*mut c_int) -> c_int,
-    device_count: unsafe extern "C" fn(*mut c_int) -> c_int,
+    pub(crate) init: unsafe extern "C" fn(c_uint) -> c_int,
+    pub(crate) driver_version: unsafe extern "C" fn(*mut c_int) -> c_int,
+    pub(crate) device_count: unsafe extern "C" fn(*mut c_int) -> c_int,
+    pub(crate) error_name: Option<unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int>,
 }
 
 /// A driver that has started and has devices.
@@ -38,7 +37,7 @@ impl fmt::Display for Version {
 
 /// How far a candidate came, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+pub(crate) enum Stage {
     NotLoaded,
     NotTheDriver,
     NotStarted,
@@ -47,20 +46,20 @@ enum Stage {
 
 /// Why a candidate is not used.
 #[derive(Debug)]
-struct Refusal {
+pub(crate) struct Refusal {
     stage: Stage,
     answer: String,
-    status: i32,
+    status: Option<(c_int, Text)>,
 }
 
 impl Refusal {
-    fn before_any_call(stage: Stage, answer: String) -> Self {
-        Self { stage, answer, status: SUCCESS }
+    pub(crate) fn without_status(stage: Stage, answer: String) -> Self {
+        Self { stage, answer, status: None }
     }
 
-    fn of_call(call: &str, status: i32) -> Self {
+    fn of_call(call: &str, status: c_int, name: Text) -> Self {
         let stage = if is_no_device(status) { Stage::NoDevice } else { Stage::NotStarted };
-        Self { stage, answer: format!("{call} answered {status} ({})", name(status)), status }
+        Self { stage, answer: format!("{call} answered {status} ({name})"), status: Some((status, name)) }
     }
 
     fn reason(&self) -> &'static str {
@@ -74,64 +73,49 @@ impl Refusal {
 }
 
 impl Driver {
-    fn load(library: &Path) -> Result<Self, Refusal> {
-        let library = Library::open(library).map_err(|answer| Refusal::before_any_call(Stage::NotLoaded, answer))?;
-        let driver = Self::resolve(&library).map_err(|answer| Refusal::before_any_call(Stage::NotTheDriver, answer))?;
-        library.keep();
-        Ok(driver)
-    }
-
-    fn resolve(library: &Library) -> Result<Self, String> {
-        Ok(Self {
-            // SAFETY: the field has the type that cuda.h gives to this function.
-            init: unsafe { library.required("cuInit") }?,
-            // SAFETY: as above.
-            driver_version: unsafe { library.required("cuDriverGetVersion") }?,
-            // SAFETY: as above.
-            device_count: unsafe { library.required("cuDeviceGetCount") }?,
-        })
-    }
-
-    fn start(&self, library: String) -> Result<Started, Refusal> {
+    /// Makes the first calls; `library` is what messages call the library.
+    pub(crate) fn start(&self, library: String) -> Result<Started, Refusal> {
         // SAFETY: the driver's first call; 0 is the only flag there is.
-        succeeded("cuInit", unsafe { (self.init)(0) })?;
+        self.succeeded("cuInit", unsafe { (self.init)(0) })?;
         let (mut version, mut devices) = (0, 0);
         // SAFETY: the pointer is valid for a write of an int.
-        succeeded("cuDriverGetVersion", unsafe { (self.driver_version)(&raw mut version) })?;
+        self.succeeded("cuDriverGetVersion", unsafe { (self.driver_version)(&raw mut version) })?;
         // SAFETY: the pointer is valid for a write of an int.
-        succeeded("cuDeviceGetCount", unsafe { (self.device_count)(&raw mut devices) })?;
+        self.succeeded("cuDeviceGetCount", unsafe { (self.device_count)(&raw mut devices) })?;
         match u32::try_from(devices) {
             Ok(devices @ 1..) => Ok(Started { library, version: Version(version), devices }),
-            _ => Err(Refusal::before_any_call(Stage::NoDevice, format!("cuDeviceGetCount counted {devices}"))),
+            _ => Err(Refusal::without_status(Stage::NoDevice, format!("cuDeviceGetCount counted {devices}"))),
         }
     }
-}
 
-fn succeeded(call: &str, status: c_int) -> Result<(), Refusal> {
-    if status == SUCCESS { Ok(()) } else { Err(Refusal::of_call(call, status)) }
-}
-
-/// Starts the first candidate that has a device.
-pub(crate) fn find(candidates: &[PathBuf]) -> Result<Started, Error> {
-    let mut refusals = Vec::new();
-    for candidate in candidates {
-        match Driver::load(candidate).and_then(|driver| driver.start(title(candidate))) {
-            Ok(started) => return Ok(started),
-            Err(refusal) => refusals.push((title(candidate), refusal)),
-        }
+    fn succeeded(&self, call: &str, status: c_int) -> Result<(), Refusal> {
+        if status == SUCCESS { Ok(()) } else { Err(Refusal::of_call(call, status, self.name(status))) }
     }
-    Err(unavailable(&refusals))
+
+    /// The name of a status; the driver itself is asked for those that are newer than our table.
+    fn name(&self, status: c_int) -> Text {
+        name(status).map(Text::Borrowed).or_else(|| self.own_name(status).map(Text::Owned)).unwrap_or(Text::Borrowed("unknown status"))
+    }
+
+    fn own_name(&self, status: c_int) -> Option<String> {
+        let mut text = std::ptr::null();
+        // SAFETY: the pointer is valid for a write of a pointer.
+        let answer = unsafe { self.error_name?(status, &raw mut text) };
+        // SAFETY: a name that is not null is a constant of the driver, which stays loaded, and ends with a zero.
+        (answer == SUCCESS && !text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
 }
 
 /// The reason is that of the candidate that came furthest, the first of them.
-fn unavailable(refusals: &[(String, Refusal)]) -> Error {
+pub(crate) fn unavailable(refusals: &[(String, Refusal)]) -> Error {
     let furthest = refusals.iter().rev().map(|(_, refusal)| refusal).max_by_key(|refusal| refusal.stage);
     let reason = furthest.map_or("there is no library to try", Refusal::reason).into();
     let tried = refusals.iter().map(|(library, refusal)| format!("{library}: {}", refusal.answer)).collect();
     let kind = ErrorKind::BackendUnavailable { reason, tried };
-    match furthest.and_then(|refusal| check(refusal.status, "open").err()) {
-        Some(error) => error.into_kind(kind),
-        None => Error::new(kind, "open").on("cuda", None),
+    let error = Error::new(kind, "open").on("cuda", None);
+    match furthest.and_then(|refusal| refusal.status.clone()) {
+        Some((status, name)) => error.with_code(status.into(), name),
+        None => error,
     }
 }
 
@@ -151,37 +135,8 @@ impl Started {
 mod tests {
     use super::*;
 
-    fn refusal(candidates: &[&str]) -> (String, Vec<String>) {
-        let candidates: Vec<_> = candidates.iter().map(PathBuf::from).collect();
-        match find(&candidates).unwrap_err().kind() {
-            ErrorKind::BackendUnavailable { reason, tried } => (reason.to_string(), tried.clone()),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn every_name_tried_is_listed_with_the_loaders_words() {
-        let (reason, tried) = refusal(&["/nowhere/a.so", "/nowhere/b.so"]);
-        assert_eq!(reason, "no library of a CUDA driver was found");
-        assert!(tried[0].starts_with("/nowhere/a.so: ") && tried[1].starts_with("/nowhere/b.so: "), "{tried:?}");
-        assert!(!cfg!(target_os = "linux") || tried[0].contains("cannot open shared object file"), "{tried:?}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_library_without_the_symbols_is_not_the_driver() {
-        let (reason, tried) = refusal(&["/nowhere/a.so", "libm.so.6", "/nowhere/b.so"]);
-        assert_eq!(reason, "a library was found, but it is not that of a CUDA driver");
-        assert_eq!(tried[1], "libm.so.6: it has no `cuInit`");
-    }
-
-    #[test]
-    fn nothing_to_try_is_an_error_too() {
-        assert_eq!(refusal(&[]), ("there is no library to try".into(), vec![]));
-    }
-
     fn driver(init: unsafe extern "C" fn(c_uint) -> c_int, device_count: unsafe extern "C" fn(*mut c_int) -> c_int) -> Driver {
-        Driver { init, driver_version: thirteen, device_count }
+        Driver { init, driver_version: thirteen, device_count, error_name: Some(newest) }
     }
 
     unsafe extern "C" fn ready(_: c_uint) -> c_int {
@@ -212,6 +167,22 @@ mod tests {
         // SAFETY: as above.
         unsafe { devices.write(2) };
         SUCCESS
+    }
+
+    unsafe extern "C" fn too_new(_: c_uint) -> c_int {
+        54_321
+    }
+
+    unsafe extern "C" fn newest(_: c_int, name: *mut *const c_char) -> c_int {
+        // SAFETY: `own_name` passes a pointer that is valid for a write.
+        unsafe { name.write(c"CUDA_ERROR_OF_TOMORROW".as_ptr()) };
+        SUCCESS
+    }
+
+    #[test]
+    fn a_status_newer_than_our_table_gets_the_drivers_name() {
+        let refusal = driver(too_new, two).start(String::new()).unwrap_err();
+        assert_eq!(refusal.answer, "cuInit answered 54321 (CUDA_ERROR_OF_TOMORROW)");
     }
 
     #[test]

@@ -55,13 +55,12 @@ pub(crate) fn is_no_device(status: i32) -> bool {
 }
 
 /// The status's name in the driver's documentation.
-pub(crate) fn name(status: i32) -> &'static str {
-    find(status).0
+pub(crate) fn name(status: i32) -> Option<&'static str> {
+    find(status).map(|(name, _)| name)
 }
 
-fn find(status: i32) -> (&'static str, Meaning) {
-    let row = TABLE.iter().find(|row| row.0 == status);
-    row.map_or(("a status unknown to polywarp", Meaning::Refused), |&(_, name, meaning)| (name, meaning))
+fn find(status: i32) -> Option<(&'static str, Meaning)> {
+    TABLE.iter().find(|row| row.0 == status).map(|&(_, name, meaning)| (name, meaning))
 }
 
 /// The result of a call into the CUDA driver that was made by other code, as polywarp would report it.
@@ -80,7 +79,7 @@ pub fn check(status: i32, operation: &'static str) -> Result<()> {
     if status == SUCCESS {
         return Ok(());
     }
-    let (name, meaning) = find(status);
+    let (name, meaning) = find(status).unwrap_or(("unknown status", Meaning::Refused));
     Err(Error::new(kind(name, meaning), operation).on("cuda", None).with_code(status.into(), name))
 }
 

@@ -4,8 +4,8 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `library` | where the driver's library may lie, loading it, its symbols |
-//! | `driver` | the table of the driver's functions, and how a driver is chosen |
+//! | `library` | where the driver's library may lie, loading it, its symbols into the table |
+//! | `driver` | the table of the driver's functions, and the first calls |
 //! | `error` | status → name and kind |
 //! | `backend` | [`Cuda`] |
 
