@@ -80,7 +80,7 @@ impl Library {
     fn open(name: &Path) -> Result<Self, String> {
         // SAFETY: the name is the runtime's own, or the user vouches for it in `VARIABLE`.
         let opened = unsafe { libloading::Library::new(name) };
-        opened.map(Self).map_err(|error| explain(&error))
+        opened.map(Self).map_err(|error| explain(name, &error))
     }
 
     /// A function that every version has.
@@ -107,9 +107,10 @@ impl Library {
     }
 }
 
-/// The loader's own words, which libloading keeps as the source of its error.
-fn explain(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+/// The loader's own words, which libloading keeps as the source of its error, without the name that they start with.
+fn explain(name: &Path, error: &libloading::Error) -> String {
+    let words = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    words.strip_prefix(&format!("{}: ", title(name))).map(str::to_owned).unwrap_or(words)
 }
 
 /// How messages call a library.
