@@ -22,7 +22,7 @@ macro_rules! backends {
 
         /// One of the compiled-in backends: a backend like any other, chosen at run time.
         ///
-        /// A call costs one comparison per handle more than the backend itself; [`dispatch!`](crate::dispatch) avoids even that. A
+        /// A call costs one comparison per handle more than the backend itself; [`dispatch!`](macro@crate::dispatch) avoids even that. A
         /// handle of another variant is refused with [`WrongRuntime`](ErrorKind::WrongRuntime).
         ///
         /// ```

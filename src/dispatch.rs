@@ -1,9 +1,9 @@
-//! [`dispatch!`](crate::dispatch): from an [`AnyBackend`](crate::AnyBackend) to generic code.
+//! [`dispatch!`](macro@crate::dispatch): from an [`AnyBackend`](crate::AnyBackend) to generic code.
 //!
 //! A `cfg` inside an exported macro would be decided in the calling crate. So there is one macro per backend, in two versions of which the
 //! features of this crate compile one: it adds the backend's arm, or none, and passes on to the next. The last makes the match.
 
-/// Goes from an [`AnyBackend`] to generic code: the body is compiled once for each compiled-in backend, with `B` its type.
+/// Goes from an [`AnyBackend`](crate::AnyBackend) to generic code: the body is compiled once for each compiled-in backend, with `B` its type.
 ///
 /// `dispatch!(any, |backend: B| body)` gives `body` what `any` is made of: the backend itself, or a reference to it if `any` is a
 /// reference. Which backends there are is decided by the features of `polywarp`, not by those of the calling crate.

@@ -5,9 +5,9 @@
 //! Everything of `polywarp-core` is here under the same names. The crate itself adds the choice of a backend:
 //!
 //! * the features `host` (default), `cuda` and `hip` choose which backends are compiled in, in any combination;
-//! * [`available`] says which of them this machine can use, and why not; [`open`], [`open_best`] and [`select`] choose one;
+//! * [`available`] says which of them this machine can use, and why not; [`open`], [`open_best`] and [`select()`] choose one;
 //! * [`AnyBackend`] is what they choose: a backend like any other, for programs that are not generic;
-//! * [`dispatch!`] goes from there to generic code, which pays nothing for the choice.
+//! * [`dispatch!`](macro@dispatch) goes from there to generic code, which pays nothing for the choice.
 //!
 //! ```
 //! use polywarp::{AnyBackend, Result, backend::Backend, dispatch};
