@@ -124,7 +124,7 @@ impl Started {
     pub(crate) fn not_driven(&self) -> Error {
         let Self { library, version, devices } = self;
         let reason =
-            format!("a CUDA driver was found (version {version}, {devices} devices), but this version of polywarp does not drive it yet");
+            format!("a CUDA driver was found (version {version}, devices: {devices}), but this version of polywarp does not drive it yet");
         Error::new(ErrorKind::BackendUnavailable { reason: reason.into(), tried: Vec::new() }, "open")
             .on("cuda", None)
             .with("library", library)
@@ -189,7 +189,7 @@ mod tests {
     fn a_driver_with_devices_tells_version_and_count() {
         let started = driver(ready, two).start("libcuda.so.1".into()).unwrap();
         let text = started.not_driven().to_string();
-        assert!(text.contains("version 13.0, 2 devices") && text.contains("libcuda.so.1"), "{text}");
+        assert!(text.contains("version 13.0, devices: 2") && text.contains("libcuda.so.1"), "{text}");
     }
 
     #[test]

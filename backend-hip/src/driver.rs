@@ -127,7 +127,7 @@ impl Started {
     pub(crate) fn not_driven(&self) -> Error {
         let Self { library, version, devices } = self;
         let reason =
-            format!("a HIP runtime was found (version {version}, {devices} devices), but this version of polywarp does not drive it yet");
+            format!("a HIP runtime was found (version {version}, devices: {devices}), but this version of polywarp does not drive it yet");
         Error::new(ErrorKind::BackendUnavailable { reason: reason.into(), tried: Vec::new() }, "open")
             .on("hip", None)
             .with("library", library)
@@ -195,7 +195,7 @@ mod tests {
     fn a_runtime_with_devices_tells_version_and_count() {
         let started = driver(ready, two).start("libamdhip64.so.5".into()).unwrap();
         let text = started.not_driven().to_string();
-        assert!(text.contains("version 5.2, 2 devices") && text.contains("libamdhip64.so.5"), "{text}");
+        assert!(text.contains("version 5.2, devices: 2") && text.contains("libamdhip64.so.5"), "{text}");
     }
 
     #[test]
