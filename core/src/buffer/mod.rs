@@ -200,7 +200,6 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](ErrorKind::OutOfBounds).
-    #[allow(clippy::type_complexity, reason = "two views")]
     pub fn split_at_mut(&mut self, middle: usize) -> Result<(BufferSliceMut<'_, B, T, M>, BufferSliceMut<'_, B, T, M>)> {
         self.as_slice_mut().split_at(middle)
     }

@@ -333,8 +333,8 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> From<&'a BufferSliceMut<'_, B, T
     }
 }
 
-impl<'a, B: Backend, T: Element, M: MemoryKind> From<&BufferSlice<'a, B, T, M>> for BufferSlice<'a, B, T, M> {
-    fn from(slice: &BufferSlice<'a, B, T, M>) -> Self {
+impl<B: Backend, T: Element, M: MemoryKind> From<&Self> for BufferSlice<'_, B, T, M> {
+    fn from(slice: &Self) -> Self {
         *slice
     }
 }

@@ -150,7 +150,9 @@ impl<B: Backend> Region<'_, B> {
 /// The shortest pattern that repeats to these bytes, if the device knows one that long.
 fn pattern(bytes: &[u8], offset: u64) -> Option<Pattern> {
     let repeats = |length: usize| {
-        bytes.len().is_multiple_of(length) && offset.is_multiple_of(length as u64) && bytes.chunks(length).all(|one| one == &bytes[..length])
+        bytes.len().is_multiple_of(length)
+            && offset.is_multiple_of(length as u64)
+            && bytes.chunks(length).all(|one| one == &bytes[..length])
     };
     match bytes {
         [byte, ..] if repeats(1) => Some(Pattern::U8(*byte)),

@@ -311,8 +311,10 @@ impl<B: Backend, P: Parameters> Converted<B, P> {
     }
 
     pub(crate) fn pointers(&self) -> &[*mut c_void] {
-        // SAFETY: `new` wrote the pointers, and they are never changed.
-        unsafe { (*self.block.as_ptr()).pointers.assume_init_ref() }.as_ref()
+        // SAFETY: the block is alive as long as `self`.
+        let pointers = unsafe { &(*self.block.as_ptr()).pointers };
+        // SAFETY: `new` wrote them, and they are never changed.
+        unsafe { pointers.assume_init_ref() }.as_ref()
     }
 
     /// The parameters as they are now.
@@ -363,7 +365,13 @@ impl<B: Backend, P: Parameters> Converted<B, P> {
         cx.argument = I as u8;
         let repr = value.put(&mut cx)?;
         let kept = |access: &Access| access.argument as usize != I;
-        let mut owners = self.accesses.iter().zip(&self.owners).filter(|(access, _)| kept(access)).map(|(_, owner)| Arc::clone(owner)).collect::<SmallVec<_>>();
+        let mut owners = self
+            .accesses
+            .iter()
+            .zip(&self.owners)
+            .filter(|(access, _)| kept(access))
+            .map(|(_, owner)| Arc::clone(owner))
+            .collect::<SmallVec<_>>();
         owners.extend(cx.allocations.iter().map(|allocation| Arc::clone(allocation)));
         self.accesses.retain(|access| kept(access));
         self.accesses.extend_from_slice(&cx.accesses);

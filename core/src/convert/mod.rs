@@ -9,8 +9,8 @@ mod arguments;
 mod impls;
 mod repr;
 
-pub use arguments::{Argument, Arguments, At, Converted, Parameters, Signature, Untyped};
 pub(crate) use arguments::check_aliases;
+pub use arguments::{Argument, Arguments, At, Converted, Parameters, Signature, Untyped};
 pub use impls::{SpanOf, SpanOfMut};
 pub use repr::{DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair, Span, SpanMut, Value};
 

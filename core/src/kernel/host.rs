@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "reads parameters and device memory behind pointers")]
 
 use crate::backend::{HostBody, HostEntry, HostThread, ParameterLayout};
-use crate::convert::{DevicePtr, DevicePtrMut, DeviceRepr, HasNull, Nullable, Pair, Element, Parameters, Span, SpanMut, Value};
+use crate::convert::{DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair, Parameters, Span, SpanMut, Value};
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;

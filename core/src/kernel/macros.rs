@@ -88,7 +88,7 @@ macro_rules! kernels {
         #[allow(unsafe_code)]
         impl<B: $crate::backend::Backend> $crate::KernelSet<B> for $Set<B> {
             fn host(program: $crate::Program) -> $crate::Program {
-                $($(let program = program.host::<($($Type,)*), _>(stringify!($kernel), $host);)?)*
+                $(let program = $crate::kernels!(@host program, $kernel, ($($Type,)*) $(, $host)?);)*
                 program
             }
 
@@ -97,10 +97,14 @@ macro_rules! kernels {
                     $(
                         // SAFETY: the caller's promise.
                         $kernel: unsafe { module.bind::<($($Type,)*)>(stringify!($kernel)) }?
-                            $(.requires(|$launch: &$crate::Proposal<'_, ($($Type,)*)>| $requires))?,
+                            $(.requires(|$launch| $requires))?,
                     )*
                 })
             }
         }
     };
+    (@host $program:ident, $kernel:ident, $Parameters:ty, $host:path) => {
+        $program.host::<$Parameters, _>(stringify!($kernel), $host)
+    };
+    (@host $program:ident, $kernel:ident, $Parameters:ty) => { $program };
 }

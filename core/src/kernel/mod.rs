@@ -320,7 +320,6 @@ impl<B: Backend, P: Parameters> Kernel<B, false, P> {
     ///
     /// # Errors
     /// [`Aliased`](ErrorKind::Aliased); [`LimitExceeded`](ErrorKind::LimitExceeded) for parameter bytes; those of the conversion.
-    #[allow(clippy::type_complexity, reason = "a kernel and its arguments")]
     pub fn prepare<A>(&self, arguments: A) -> Result<(Kernel<B, true, P>, Converted<B, P>)>
     where
         A: Arguments<B, P, Parameters = P>,
@@ -373,7 +372,6 @@ impl<B: Backend> Kernel<B, false, Untyped> {
     ///
     /// # Errors
     /// As for the typed [`prepare`](Kernel::prepare); [`SignatureMismatch`](ErrorKind::SignatureMismatch) where the kernel's parameters are known.
-    #[allow(clippy::type_complexity, reason = "a kernel and its arguments")]
     pub fn prepare<A: Arguments<B, Untyped>>(&self, arguments: A) -> Result<(Kernel<B, true, Untyped>, Converted<B, A::Parameters>)> {
         self.check_signature::<A::Parameters>()?;
         Ok((self.as_prepared(), self.convert(arguments)?))
@@ -440,7 +438,12 @@ impl<B: Backend> Kernel<B, true, Untyped> {
     /// # Safety
     /// As for [`Module::bind`], for this launch and these arguments.
     #[track_caller]
-    pub unsafe fn launch<P: Parameters>(&self, stream: &Stream<B>, config: impl Into<LaunchConfig>, arguments: &Converted<B, P>) -> Result<()> {
+    pub unsafe fn launch<P: Parameters>(
+        &self,
+        stream: &Stream<B>,
+        config: impl Into<LaunchConfig>,
+        arguments: &Converted<B, P>,
+    ) -> Result<()> {
         self.check_signature::<P>()?;
         self.recheck(arguments)?;
         let Some(geometry) = self.geometry(config.into())? else { return stream.device.state.usable() };

@@ -228,7 +228,10 @@ mod tests {
         says(LaunchConfig::new([1, 65_536], 1), "grid.y is 65536, but the limit is 65535");
         says(LaunchConfig::new(1, 0), "block.x is 0");
         says(LaunchConfig::for_elements(usize::MAX), "grid.x is 72057594037927936, but the limit is 2147483647");
-        says(LaunchConfig::new(1, 1).shared_bytes(50_000), "dynamic shared bytes of a block for this kernel is 50000, but the limit is 49152");
+        says(
+            LaunchConfig::new(1, 1).shared_bytes(50_000),
+            "dynamic shared bytes of a block for this kernel is 50000, but the limit is 49152",
+        );
         says(LaunchConfig::new(0, 1), "false");
         says(LaunchConfig::new([3, 0, 7], [64, 2]), "false");
         says(LaunchConfig::new(3, 64).cluster(2), "blocks of a cluster is 2, but the limit is 1");
