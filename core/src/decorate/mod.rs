@@ -1,7 +1,7 @@
 //! Backends around a backend, for tests and measurements: [`Counting`] counts, [`Nop`] costs nothing.
 //!
 //! A decorator's handles are those of the backend inside, so code that is generic over [`Backend`](crate::backend::Backend) runs on it
-//! unchanged. The delegation is written once, in the macro `delegate!`; a decorator says in [`Around::around`] what happens around each
+//! unchanged. The delegation is written once, in the macro `delegate!`; a decorator says in `Around::around` what happens around each
 //! call.
 //!
 //! # Safety
