@@ -126,9 +126,7 @@ pub enum ErrorKind {
         kernel: Text,
     },
     /// A range is written and otherwise used by the same launch.
-    #[error(
-        "arguments {first} and {second} overlap and one of them is written; pass disjoint views, or bind the kernel with `may_alias`"
-    )]
+    #[error("arguments {first} and {second} overlap and one of them is written; pass disjoint views, or bind the kernel with `may_alias`")]
     Aliased {
         /// Index of one argument.
         first: u8,

@@ -1,11 +1,49 @@
-//! core
+//! The core of polywarp: the contract between GPU backends and everything above them, and all that is above.
+//!
+//! Applications depend on the `polywarp` crate, which adds the choice of backends; backends depend on this one.
+//!
+//! The modules, in the order data travels: [`backend`] is the contract. `order` decides who waits for whom. [`Runtime`], [`Device`],
+//! [`Stream`] and [`Event`] stand for what the driver has; [`Buffer`] and its views for memory; [`Convert`] turns host values into
+//! what a [`Kernel`] receives; [`LaunchConfig`] says with how many threads. [`host`] is the reference backend.
+
 #![recursion_limit = "256"]
+
 extern crate self as polywarp_core;
 
 pub mod backend;
+mod buffer;
+mod convert;
 pub mod counters;
 #[cfg(feature = "decorate")]
 pub mod decorate;
+mod device;
+#[cfg(feature = "host")]
+#[doc(hidden)]
+pub mod doctest;
 mod error;
+mod event;
+pub mod gate;
+#[cfg(feature = "host")]
+pub mod host;
+mod kernel;
+mod launch;
+mod memory;
+mod order;
+mod stream;
 mod sync;
+
+pub use buffer::{Buffer, BufferSlice, BufferSliceMut, HostData, HostGuard, HostGuardMut, PendingRead};
+pub use convert::{
+    Argument, Arguments, At, Conversion, Convert, Converted, DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair,
+    Parameters, Signature, Span, SpanMut, SpanOf, SpanOfMut, Untyped, Value,
+};
+pub use device::{Device, Runtime};
 pub use error::{Error, ErrorKind, NativeCode, Result, Text};
+pub use event::Event;
+pub use kernel::{
+    Global, GlobalMut, HostFn, HostForm, HostSpan, HostSpanMut, Kernel, KernelSet, Module, Prepared, Program, Proposal, Shared, Thread,
+};
+pub use launch::LaunchConfig;
+pub use memory::{Allocation, DeviceMemory, HostVisible, MemoryKind, PinnedMemory, UnifiedMemory};
+pub use polywarp_derive::{Convert, DeviceRepr};
+pub use stream::{Stream, StreamOptions};

@@ -1,0 +1,269 @@
+//! Opened backends and their devices.
+
+#![allow(unsafe_code, reason = "calls the contract's methods")]
+
+use crate::backend::{Backend, DeviceInfo, MemoryInfo};
+use crate::order::{DeviceState, Order};
+use crate::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// An opened backend: its devices, and the one order of all their memory.
+///
+/// Devices that are to share memory come from one `Runtime`. Cloning gives another handle.
+///
+/// When the last handle of it and of everything made from it is gone, a thread of its own waits for what is still running and returns
+/// all memory; [`close`](Self::close) does so at once and tells of errors.
+///
+/// ```
+/// use polywarp_core::{Runtime, host::Host};
+/// let runtime = Runtime::new(Host::default())?;
+/// let device = runtime.device(0)?;
+/// println!("{} of {}: {}", device.ordinal(), runtime.device_count(), device.info().name);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
+pub struct Runtime<B: Backend>(pub(crate) Arc<RuntimeState<B>>);
+
+pub(crate) struct RuntimeState<B: Backend> {
+    pub(crate) order: Arc<Order<B>>,
+    devices: Box<[OnceLock<Arc<DeviceState<B>>>]>,
+    opening: Mutex<()>,
+}
+
+impl<B: Backend> Clone for Runtime<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<B: Backend> fmt::Debug for Runtime<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("backend", &self.0.order.backend).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> Runtime<B> {
+    /// Takes a backend into use. No device is opened yet.
+    ///
+    /// # Errors
+    /// [`BackendUnavailable`](ErrorKind::BackendUnavailable) if this machine cannot run it.
+    pub fn new(backend: B) -> Result<Self> {
+        let count = backend.device_count()?;
+        let devices = (0..count).map(|_| OnceLock::new()).collect();
+        Ok(Self(Arc::new(RuntimeState { order: Arc::new(Order::new(backend)), devices, opening: Mutex::new(()) })))
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn backend(&self) -> &B {
+        &self.0.order.backend
+    }
+
+    /// How many devices there are.
+    #[must_use]
+    pub fn device_count(&self) -> u32 {
+        self.0.devices.len() as u32
+    }
+
+    /// A device; opened at the first call, the same one at later calls.
+    ///
+    /// # Errors
+    /// [`NoSuchDevice`](ErrorKind::NoSuchDevice); those of the driver.
+    pub fn device(&self, ordinal: u32) -> Result<Device<B>> {
+        let backend = self.backend();
+        let kind = ErrorKind::NoSuchDevice { ordinal, count: self.device_count() };
+        let place = self.0.devices.get(ordinal as usize).ok_or_else(|| Error::new(kind, "device").on(backend.name(), None))?;
+        let _one_at_a_time = self.0.opening.lock();
+        if place.get().is_none() {
+            let raw = backend.device_open(ordinal)?;
+            let info = backend.device_info(&raw)?;
+            let _opened = place.set(Arc::new(DeviceState::new(ordinal, raw, info, backend.name())));
+        }
+        match place.get() {
+            Some(state) => Ok(Device { runtime: Arc::clone(&self.0), state: Arc::clone(state) }),
+            None => Err(Error::new(ErrorKind::NoSuchDevice { ordinal, count: self.device_count() }, "device")),
+        }
+    }
+
+    /// All devices, opened.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn devices(&self) -> Result<Vec<Device<B>>> {
+        (0..self.device_count()).map(|ordinal| self.device(ordinal)).collect()
+    }
+
+    /// Waits for all work and returns the memory, streams and modules that nothing refers to any more.
+    ///
+    /// # Errors
+    /// The first error of waiting, or of dealing with what was dropped.
+    pub fn close(self) -> Result<()> {
+        let wait = |state: &Arc<DeviceState<B>>| Device { runtime: Arc::clone(&self.0), state: Arc::clone(state) }.finish();
+        self.0.devices.iter().filter_map(OnceLock::get).map(wait).fold(Ok(()), Result::and)
+    }
+}
+
+impl<B: Backend> Drop for RuntimeState<B> {
+    /// Drops make no driver call and never block, so a thread does what is left; if there is none to be had, it is left to the end of the process.
+    fn drop(&mut self) {
+        let order = Arc::clone(&self.order);
+        let devices: Vec<_> = self.devices.iter_mut().filter_map(OnceLock::take).collect();
+        if !devices.is_empty() {
+            let close = move || devices.iter().for_each(|device| finish(&order, device));
+            let _left = std::thread::Builder::new().name("polywarp-close".into()).spawn(close);
+        }
+    }
+}
+
+/// Waits for the device's work and returns all that was dropped.
+fn finish<B: Backend>(order: &Order<B>, device: &DeviceState<B>) {
+    device.drain(order);
+    for lane in order.lanes().iter().filter(|lane| lane.device.ordinal == device.ordinal) {
+        if let Err(error) = order.wait_lane(lane) {
+            let _poisoned = order.settle(device, error);
+        }
+    }
+    device.collect(order, false);
+    if !device.is_poisoned() {
+        device.free_parked(order);
+        device.destroy_events(order);
+    }
+}
+
+/// One device of a [`Runtime`]. Cloning gives another handle.
+///
+/// ```
+/// use polywarp_core::{Runtime, host::Host};
+/// let device = Runtime::new(Host::default())?.device(0)?;
+/// let stream = device.stream()?;
+/// let buffer = stream.upload(&[1.0f32, 2.0, 3.0])?;
+/// assert_eq!(buffer.download(&stream)?, [1.0, 2.0, 3.0]);
+/// device.wait()?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
+pub struct Device<B: Backend> {
+    pub(crate) runtime: Arc<RuntimeState<B>>,
+    pub(crate) state: Arc<DeviceState<B>>,
+}
+
+impl<B: Backend> Clone for Device<B> {
+    fn clone(&self) -> Self {
+        Self { runtime: Arc::clone(&self.runtime), state: Arc::clone(&self.state) }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Device<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("backend", &self.state.backend_name).field("ordinal", &self.ordinal()).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> PartialEq for Device<B> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+}
+
+impl<B: Backend> Eq for Device<B> {}
+
+impl<B: Backend> Device<B> {
+    /// The runtime that it belongs to.
+    #[must_use]
+    pub fn runtime(&self) -> Runtime<B> {
+        Runtime(Arc::clone(&self.runtime))
+    }
+
+    /// Its number among the devices of the runtime.
+    #[must_use]
+    pub fn ordinal(&self) -> u32 {
+        self.state.ordinal
+    }
+
+    /// What it is and can do.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.state.info
+    }
+
+    /// The backend's own handle, for calls past polywarp.
+    #[must_use]
+    pub fn raw(&self) -> &B::Device {
+        &self.state.raw
+    }
+
+    /// Free and total memory now, in bytes. What polywarp holds for reuse is not free ([`trim`](Self::trim) returns it).
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        self.state.usable()?;
+        self.order().backend.memory_info(&self.state.raw).map_err(|error| self.order().settle(&self.state, error))
+    }
+
+    /// Whether kernels of this device can use memory of `other`.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn can_reach(&self, other: &Self) -> Result<bool> {
+        Ok(self == other || self.order().backend.peer_possible(&self.state.raw, &other.state.raw)?)
+    }
+
+    /// Waits on the host until everything submitted to the device's streams so far is complete.
+    ///
+    /// # Errors
+    /// [`DevicePoisoned`](ErrorKind::DevicePoisoned) after a kernel fault; an error met while dealing with what was dropped, once.
+    pub fn wait(&self) -> Result<()> {
+        self.state.usable()?;
+        let order = self.order();
+        self.state.drain(order);
+        for lane in order.lanes().iter().filter(|lane| Arc::ptr_eq(&lane.device, &self.state)) {
+            order.wait_lane(lane).map_err(|error| order.settle(&self.state, error))?;
+        }
+        self.state.collect(order, false);
+        self.take_deferred_error().map_or(Ok(()), Err)
+    }
+
+    /// Returns memory that is held for reuse and no longer in use to the driver; waits for nothing.
+    ///
+    /// # Errors
+    /// An error met while dealing with what was dropped, once.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// let device = Runtime::new(Host::default())?.device(0)?;
+    /// let free = device.memory_info()?.free;
+    /// drop(device.alloc::<f32>(1 << 20)?);
+    /// device.trim()?;
+    /// assert_eq!(device.memory_info()?.free, free);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
+    pub fn trim(&self) -> Result<()> {
+        self.state.usable()?;
+        self.state.drain(self.order());
+        self.state.collect(self.order(), true);
+        self.state.free_parked(self.order());
+        self.take_deferred_error().map_or(Ok(()), Err)
+    }
+
+    /// The oldest error met while dealing with what was dropped, which no call has told yet.
+    #[must_use]
+    pub fn take_deferred_error(&self) -> Option<Error> {
+        self.state.take_error()
+    }
+
+    fn finish(self) -> Result<()> {
+        self.wait()?;
+        self.trim()
+    }
+
+    pub(crate) fn order(&self) -> &Order<B> {
+        &self.runtime.order
+    }
+
+    /// An error of this device, known to be lost or not.
+    #[cold]
+    pub(crate) fn settle(&self, error: Error) -> Error {
+        self.order().settle(&self.state, error)
+    }
+}

@@ -1,0 +1,286 @@
+//! Streams and events: one queue and one worker thread per stream, and points that workers reach.
+//!
+//! A worker starts with the first submission and leaves when its stream is gone or has had nothing to do for a while; the next
+//! submission starts another. What was submitted runs even if the stream's handle is dropped: nobody waits for it.
+
+#![allow(unsafe_code, reason = "runs copies and fills on behalf of their submitters")]
+
+use super::block::message;
+use super::device::Device;
+use super::kernel::Launch;
+use super::memory::{Copy, Fill};
+use crate::backend::{EventDescriptor, Feature, HostFunction};
+use crate::{ErrorKind, Result, Text};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::hint;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a worker without work stays.
+const IDLE: Duration = Duration::from_secs(1);
+/// How often a wait looks whether another stream's fault has poisoned the device.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How often a wait looks before it sleeps: some microseconds.
+const SPINS: u32 = 200;
+
+/// One piece of work.
+#[derive(Debug)]
+pub(super) enum Task {
+    Copy(Copy),
+    Fill(Fill),
+    Launch(Arc<Launch>),
+    HostFunction(HostFunction),
+    Wait(Arc<Point>),
+    Reach(Arc<Point>),
+}
+
+impl Task {
+    fn run(self, device: &Device) {
+        match self {
+            Self::Reach(point) => point.reach(),
+            // Dropped, host functions with all that they own too.
+            _ if device.poison_cause().is_some() => {}
+            // SAFETY: `Backend::copy`'s caller promised what this needs.
+            Self::Copy(copy) => unsafe { copy.run() },
+            // SAFETY: `Backend::fill`'s caller promised what this needs.
+            Self::Fill(fill) => unsafe { fill.run() },
+            Self::Launch(launch) => launch.run(),
+            Self::HostFunction(function) => function.call(),
+            Self::Wait(point) => point.wait().unwrap_or_else(|cause| device.poison(point.inherited(&cause))),
+        }
+    }
+}
+
+/// A stream of a [`Host`](super::Host).
+#[derive(Debug)]
+pub struct Stream {
+    device: Device,
+    queue: Arc<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    submitted: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    /// There is a worker thread.
+    worker: bool,
+    /// It runs a task.
+    busy: bool,
+    /// The stream is gone.
+    closed: bool,
+}
+
+impl Stream {
+    pub(super) fn new(device: &Device) -> Self {
+        Self { device: device.clone(), queue: Arc::default() }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Appends work; never waits for any.
+    pub(super) fn submit(&self, task: Task, operation: &'static str) -> Result<()> {
+        self.device.check(operation)?;
+        let mut state = self.queue.state.lock();
+        self.ensure_worker(&mut state, operation)?;
+        self.append(&mut state, task);
+        Ok(())
+    }
+
+    /// The point behind everything submitted so far.
+    pub(super) fn point(&self) -> Result<Arc<Point>> {
+        self.device.check("event_record")?;
+        let point = Arc::new(Point::new(&self.device));
+        let mut state = self.queue.state.lock();
+        if state.tasks.is_empty() && !state.busy {
+            point.reach();
+        } else {
+            self.ensure_worker(&mut state, "event_record")?;
+            self.append(&mut state, Task::Reach(Arc::clone(&point)));
+        }
+        Ok(point)
+    }
+
+    /// Makes later work run after the point.
+    pub(super) fn wait_for(&self, point: Arc<Point>) -> Result<()> {
+        if matches!(*point.progress.lock(), Progress::Reached(_)) {
+            return self.device.check("stream_wait_event");
+        }
+        self.submit(Task::Wait(point), "stream_wait_event")
+    }
+
+    fn append(&self, state: &mut State, task: Task) {
+        state.tasks.push_back(task);
+        self.queue.submitted.notify_one();
+    }
+
+    fn ensure_worker(&self, state: &mut State, operation: &'static str) -> Result<()> {
+        if state.worker {
+            return Ok(());
+        }
+        let (queue, device) = (Arc::clone(&self.queue), self.device.clone());
+        let refusal = || self.device.error(ErrorKind::Driver { what: "no thread for the stream's worker".into() }, operation);
+        let worker = thread::Builder::new().name("polywarp-stream".into()).spawn(move || queue.work(&device));
+        worker.map_err(|source| refusal().because(source))?;
+        state.worker = true;
+        Ok(())
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.queue.state.lock().closed = true;
+        self.queue.submitted.notify_one();
+    }
+}
+
+impl Queue {
+    fn work(&self, device: &Device) {
+        while let Some(task) = self.next() {
+            // Host functions must not unwind; one that does is a fault, not the end of this worker.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.run(device))) {
+                device.poison(format!("a host function panicked: {}", message(&payload)).into());
+            }
+        }
+    }
+
+    /// The next task; `None` when the worker shall leave.
+    fn next(&self) -> Option<Task> {
+        let mut state = self.state.lock();
+        state.busy = false;
+        loop {
+            if let Some(task) = state.tasks.pop_front() {
+                state.busy = true;
+                return Some(task);
+            }
+            let leave = state.closed || self.submitted.wait_for(&mut state, IDLE).timed_out() && state.tasks.is_empty();
+            if leave {
+                state.worker = false;
+                return None;
+            }
+        }
+    }
+}
+
+/// A point of a stream. Whoever waits for it holds it, so later records of its event do not matter.
+#[derive(Debug)]
+pub(super) struct Point {
+    device: Device,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    Pending,
+    Reached(Instant),
+    /// The device was poisoned before the point was reached.
+    Failed,
+}
+
+impl Point {
+    fn new(device: &Device) -> Self {
+        Self { device: device.clone(), progress: Mutex::new(Progress::Pending), changed: Condvar::new() }
+    }
+
+    fn reach(&self) {
+        let healthy = self.device.poison_cause().is_none();
+        *self.progress.lock() = if healthy { Progress::Reached(Instant::now()) } else { Progress::Failed };
+        self.changed.notify_all();
+    }
+
+    /// Waits until the point is reached; answers the cause if it never will be.
+    fn wait(&self) -> Result<(), Text> {
+        for _ in 0..SPINS {
+            if !matches!(*self.progress.lock(), Progress::Pending) {
+                break;
+            }
+            hint::spin_loop();
+        }
+        let mut progress = self.progress.lock();
+        loop {
+            match (*progress, self.device.poison_cause()) {
+                (Progress::Reached(_), _) => return Ok(()),
+                // Also while a kernel still runs, which may wait for the one that failed.
+                (Progress::Pending | Progress::Failed, Some(cause)) => return Err(cause.clone()),
+                (Progress::Pending | Progress::Failed, None) => self.changed.wait_for(&mut progress, GLANCE),
+            };
+        }
+    }
+
+    /// The cause as a device sees it that waited for this point.
+    fn inherited(&self, cause: &Text) -> Text {
+        format!("work of device {} failed that this device waits for: {cause}", self.device.ordinal()).into()
+    }
+}
+
+/// An event of a [`Host`](super::Host).
+#[derive(Debug)]
+pub struct Event {
+    device: Device,
+    timing: bool,
+    /// `None` until it is recorded.
+    point: Mutex<Option<Arc<Point>>>,
+}
+
+impl Event {
+    pub(super) fn new(device: &Device, descriptor: &EventDescriptor) -> Result<Self> {
+        device.check("event_create")?;
+        if descriptor.timing {
+            device.require(Feature::TimingEvents, "event_create")?;
+        }
+        Ok(Self { device: device.clone(), timing: descriptor.timing, point: Mutex::new(None) })
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn set(&self, point: Arc<Point>) {
+        *self.point.lock() = Some(point);
+    }
+
+    pub(super) fn point(&self) -> Option<Arc<Point>> {
+        self.point.lock().clone()
+    }
+
+    pub(super) fn query(&self) -> Result<bool> {
+        self.device.check("event_query")?;
+        Ok(self.point().is_none_or(|point| matches!(*point.progress.lock(), Progress::Reached(_))))
+    }
+
+    pub(super) fn wait(&self) -> Result<()> {
+        self.device.check("event_wait")?;
+        match self.point().map(|point| point.wait()) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(_)) => self.device.check("event_wait"),
+        }
+    }
+
+    pub(super) fn elapsed(&self, end: &Self) -> Result<Duration> {
+        self.device.check("event_elapsed")?;
+        if !(self.timing && end.timing) {
+            let what = "elapsed time needs two events that were created with timing".into();
+            return Err(self.device.error(ErrorKind::InvalidArgument { what }, "event_elapsed"));
+        }
+        let not_ready = || self.device.error(ErrorKind::NotReady, "event_elapsed");
+        let start = self.reached_at().ok_or_else(not_ready)?;
+        Ok(end.reached_at().ok_or_else(not_ready)?.saturating_duration_since(start))
+    }
+
+    fn reached_at(&self) -> Option<Instant> {
+        match *self.point()?.progress.lock() {
+            Progress::Reached(at) => Some(at),
+            Progress::Pending | Progress::Failed => None,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The host form of kernels, typed: Rust functions over a [`Thread`], with checked spans.
+//!
+//! # Safety
+//! The functions run only inside launches. Binding a kernel is the `unsafe` act that promises, for every launch its predicate accepts, memory
+//! safety and freedom from data races; what these types read and write, they read and write on that promise. Views borrow the launch, so they
+//! cannot outlive it.
+#![allow(unsafe_code, reason = "reads parameters and device memory behind pointers")]
+
+use crate::backend::{HostBody, HostEntry, HostThread, ParameterLayout};
+use crate::convert::{DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair, Parameters, Span, SpanMut, Value};
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The thread that a host kernel runs as: its indices, its block's shared memory, the block's barrier.
+///
+/// ```
+/// use polywarp_core::{HostSpanMut, Thread};
+/// fn iota(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+///     if let Some(i) = thread.within(out.len()) {
+///         out.store(i, i as u32);
+///     }
+/// }
+/// ```
+pub struct Thread<'k>(&'k HostThread<'k>);
+
+impl fmt::Debug for Thread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Thread<'_> {
+    /// Index of the thread in its block. `threadIdx`.
+    #[must_use]
+    #[inline]
+    pub fn thread(&self) -> [u32; 3] {
+        self.0.thread
+    }
+
+    /// Index of the block in the grid. `blockIdx`.
+    #[must_use]
+    #[inline]
+    pub fn block(&self) -> [u32; 3] {
+        self.0.block
+    }
+
+    /// Threads of a block per axis. `blockDim`.
+    #[must_use]
+    #[inline]
+    pub fn block_size(&self) -> [u32; 3] {
+        self.0.block_size
+    }
+
+    /// Blocks of the grid per axis. `gridDim`.
+    #[must_use]
+    #[inline]
+    pub fn grid_size(&self) -> [u32; 3] {
+        self.0.grid_size
+    }
+
+    /// Index of the thread in the grid, along one axis: `blockIdx.x * blockDim.x + threadIdx.x`.
+    ///
+    /// # Panics
+    /// If there is no such axis: 0, 1, 2.
+    #[must_use]
+    #[inline]
+    pub fn index(&self, axis: usize) -> usize {
+        self.0.block[axis] as usize * self.0.block_size[axis] as usize + self.0.thread[axis] as usize
+    }
+
+    /// The index along x, if it is less than `len`: the guard that every ragged launch needs.
+    #[must_use]
+    #[inline]
+    pub fn within(&self, len: usize) -> Option<usize> {
+        Some(self.index(0)).filter(|&index| index < len)
+    }
+
+    /// The indices along x and y, if they lie inside of the area.
+    #[must_use]
+    #[inline]
+    pub fn within_area(&self, width: usize, height: usize) -> Option<(usize, usize)> {
+        Some((self.index(0), self.index(1))).filter(|&(x, y)| x < width && y < height)
+    }
+
+    /// Returns when every thread of the block that has not finished is here. `__syncthreads`.
+    pub fn barrier(&self) {
+        self.0.barrier.wait();
+    }
+
+    /// The block's shared memory from byte `offset` on, as elements.
+    ///
+    /// # Panics
+    /// If it does not fit, or the offset is not aligned: a kernel fault.
+    #[must_use]
+    pub fn shared<T: Element>(&self, offset: usize, len: usize) -> Shared<'_, T> {
+        let end = size_of::<T>().checked_mul(len).and_then(|bytes| bytes.checked_add(offset));
+        let fits = end.is_some_and(|end| end <= self.0.shared_bytes as usize) && offset.is_multiple_of(align_of::<T>());
+        assert!(fits, "{len} elements of {} bytes at byte {offset} do not fit into {} shared bytes", size_of::<T>(), self.0.shared_bytes);
+        Shared { first: self.0.shared.wrapping_add(offset).cast(), len, borrows: PhantomData }
+    }
+}
+
+/// Elements of a block's shared memory.
+#[derive(Debug)]
+pub struct Shared<'k, T> {
+    first: *mut T,
+    len: usize,
+    borrows: PhantomData<&'k T>,
+}
+
+impl<T> Clone for Shared<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<'_, T> {}
+
+macro_rules! checked_access {
+    ($($(#[$doc:meta])* $View:ident: $($mode:ident)*;)*) => {$(
+        impl<T: Element> $View<'_, T> {
+            /// How many elements.
+            #[must_use]
+            #[inline]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether there are none.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            $(checked_access!(@$mode $View);)*
+
+            #[inline]
+            fn place(&self, index: usize) -> *mut T {
+                if index >= self.len {
+                    out_of_bounds(index, self.len);
+                }
+                self.first.wrapping_add(index)
+            }
+        }
+    )*};
+    (@load $View:ident) => {
+        /// The element there.
+        ///
+        /// # Panics
+        /// If the index is out of bounds: a kernel fault.
+        #[must_use]
+        #[inline]
+        pub fn load(&self, index: usize) -> T {
+            // SAFETY: in bounds of memory that the launch reaches (module docs); the promise of the binding excludes races.
+            unsafe { self.place(index).read() }
+        }
+    };
+    (@store $View:ident) => {
+        /// Sets the element there.
+        ///
+        /// # Panics
+        /// If the index is out of bounds: a kernel fault.
+        #[inline]
+        pub fn store(&self, index: usize, value: T) {
+            // SAFETY: in bounds of memory that the launch may write (module docs); the promise of the binding excludes races.
+            unsafe { self.place(index).write(value) }
+        }
+    };
+}
+
+#[cold]
+fn out_of_bounds(index: usize, len: usize) -> ! {
+    panic!("index {index} is out of bounds: the span has {len} elements")
+}
+
+checked_access! {
+    HostSpan: load;
+    HostSpanMut: load store;
+    Shared: load store;
+}
+
+macro_rules! views {
+    ($($(#[$doc:meta])* $View:ident;)*) => {$(
+        $(#[$doc])*
+        pub struct $View<'k, T> {
+            first: *mut T,
+            len: usize,
+            borrows: PhantomData<&'k T>,
+        }
+
+        impl<T> Clone for $View<'_, T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T> Copy for $View<'_, T> {}
+
+        impl<T> fmt::Debug for $View<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($View)).field("len", &self.len).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+views! {
+    /// A [`Span`] inside of a host kernel: reads are checked against its length.
+    HostSpan;
+    /// A [`SpanMut`] inside of a host kernel: reads and writes are checked against its length.
+    HostSpanMut;
+}
+
+macro_rules! globals {
+    ($($(#[$doc:meta])* $Global:ident;)*) => {$(
+        $(#[$doc])*
+        pub struct $Global<'k, T> {
+            first: *mut T,
+            borrows: PhantomData<&'k T>,
+        }
+
+        impl<T> Clone for $Global<'_, T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T> Copy for $Global<'_, T> {}
+
+        impl<T> fmt::Debug for $Global<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({:p})", stringify!($Global), self.first)
+            }
+        }
+
+        impl<T: Element> $Global<'_, T> {
+            /// Whether it is null.
+            #[must_use]
+            pub fn is_null(self) -> bool {
+                self.first.is_null()
+            }
+
+            /// The element there; not checked.
+            ///
+            /// # Safety
+            /// The index is within the buffer, and nobody writes the element meanwhile.
+            #[must_use]
+            #[inline]
+            pub unsafe fn load(self, index: usize) -> T {
+                // SAFETY: the caller's promise.
+                unsafe { self.first.add(index).read() }
+            }
+        }
+    )*};
+}
+globals! {
+    /// A [`DevicePtr`] inside of a host kernel: a bare address, not checked.
+    Global;
+    /// A [`DevicePtrMut`] inside of a host kernel: a bare address, not checked.
+    GlobalMut;
+}
+
+impl<T: Element> GlobalMut<'_, T> {
+    /// Sets the element there; not checked.
+    ///
+    /// # Safety
+    /// The index is within the buffer, and nobody else uses the element meanwhile.
+    #[inline]
+    pub unsafe fn store(self, index: usize, value: T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.first.add(index).write(value) }
+    }
+}
+
+/// What a parameter looks like inside of a host kernel.
+pub trait HostForm: DeviceRepr {
+    /// What the function receives; it cannot outlive the launch.
+    type View<'k>;
+
+    /// Makes it.
+    ///
+    /// # Safety
+    /// The launch reaches the memory behind the representation for `'k`.
+    unsafe fn view<'k>(self) -> Self::View<'k>;
+}
+
+impl<T: Value> HostForm for T {
+    type View<'k> = T;
+
+    #[inline]
+    unsafe fn view<'k>(self) -> Self::View<'k> {
+        self
+    }
+}
+
+macro_rules! forms {
+    ($($Repr:ident => $View:ident, |$repr:ident| { $($field:ident: $value:expr),* };)*) => {$(
+        impl<T: Element> HostForm for $Repr<T> {
+            type View<'k> = $View<'k, T>;
+
+            #[inline]
+            unsafe fn view<'k>(self) -> Self::View<'k> {
+                let $repr = self;
+                $View { $($field: $value,)* borrows: PhantomData }
+            }
+        }
+    )*};
+}
+forms! {
+    DevicePtr => Global, |pointer| { first: pointer.address().0 as *mut T };
+    DevicePtrMut => GlobalMut, |pointer| { first: pointer.address().0 as *mut T };
+    Span => HostSpan, |span| { first: span.pointer().address().0 as *mut T, len: span.len() as usize };
+    SpanMut => HostSpanMut, |span| { first: span.pointer().address().0 as *mut T, len: span.len() as usize };
+}
+
+impl<R: HostForm + HasNull> HostForm for Nullable<R> {
+    type View<'k> = R::View<'k>;
+
+    unsafe fn view<'k>(self) -> Self::View<'k> {
+        // SAFETY: the caller's promise.
+        unsafe { self.get().view() }
+    }
+}
+
+impl<F: HostForm, S: HostForm> HostForm for Pair<F, S> {
+    type View<'k> = (F::View<'k>, S::View<'k>);
+
+    unsafe fn view<'k>(self) -> Self::View<'k> {
+        // SAFETY: the caller's promise, for both.
+        unsafe { (self.first.view(), self.second.view()) }
+    }
+}
+
+impl<R: HostForm, const N: usize> HostForm for [R; N] {
+    type View<'k> = [R::View<'k>; N];
+
+    unsafe fn view<'k>(self) -> Self::View<'k> {
+        // SAFETY: the caller's promise, for each.
+        self.map(|one| unsafe { one.view() })
+    }
+}
+
+/// A Rust function whose parameters, after the thread, are those of the signature `S`.
+#[diagnostic::on_unimplemented(
+    message = "this function does not have the parameters of the signature `{S}`",
+    label = "expected `fn(&Thread, …)` with one parameter per element of `{S}`, in its host form"
+)]
+pub trait HostFn<S>: Send + Sync + 'static {
+    /// Runs one thread.
+    ///
+    /// # Safety
+    /// One pointer per parameter, each valid for reads of its type; the launch reaches what they hold for `'k`.
+    unsafe fn call<'k>(&self, thread: &Thread<'k>, parameters: *const *mut c_void);
+}
+
+macro_rules! host_fn {
+    ($($P:ident $i:tt)*) => {
+        impl<F, $($P: HostForm),*> HostFn<($($P,)*)> for F
+        where
+            F: for<'k> Fn(&Thread<'k>, $($P::View<'k>),*) + Send + Sync + 'static,
+        {
+            #[inline]
+            #[allow(clippy::multiple_unsafe_ops_per_block, unused_variables, unused_unsafe, reason = "one read and one view per parameter")]
+            unsafe fn call<'k>(&self, thread: &Thread<'k>, parameters: *const *mut c_void) {
+                // SAFETY: the caller promised a pointer to a value of each type, and that the launch reaches what it holds.
+                unsafe { self(thread, $((*parameters.add($i)).cast::<$P>().read().view::<'k>()),*) }
+            }
+        }
+    };
+}
+
+macro_rules! host_fns {
+    ([$($done:tt)*]) => { host_fn!($($done)*); };
+    ([$($done:tt)*] $P:ident $i:tt $($rest:tt)*) => {
+        host_fn!($($done)*);
+        host_fns!([$($done)* $P $i] $($rest)*);
+    };
+}
+host_fns!([]
+    P0 0 P1 1 P2 2 P3 3 P4 4 P5 5 P6 6 P7 7 P8 8 P9 9 P10 10 P11 11 P12 12 P13 13 P14 14 P15 15 P16 16 P17 17 P18 18 P19 19
+    P20 20 P21 21 P22 22 P23 23 P24 24 P25 25 P26 26 P27 27 P28 28 P29 29 P30 30 P31 31 P32 32 P33 33 P34 34 P35 35 P36 36 P37 37 P38 38 P39 39
+);
+
+/// A typed function as the contract's untyped body.
+struct Body<S, F> {
+    function: F,
+    signature: PhantomData<fn(S)>,
+}
+
+impl<S: 'static, F: HostFn<S>> HostBody for Body<S, F> {
+    #[inline]
+    unsafe fn run(&self, thread: &HostThread<'_>, parameters: *const *mut c_void) {
+        // SAFETY: the backend passes one pointer per parameter of the entry's layout, which is that of `S`.
+        unsafe { self.function.call(&Thread(thread), parameters) }
+    }
+}
+
+/// The host form of one kernel.
+pub(crate) fn entry<S: Parameters, F: HostFn<S>>(name: &str, function: F) -> HostEntry {
+    let parameters: Arc<[ParameterLayout]> = S::LAYOUT.into();
+    let body = Arc::new(Body { function, signature: PhantomData });
+    HostEntry { name: name.into(), parameters, static_shared_bytes: 0, max_block_threads: 0, body }
+}
