@@ -14,6 +14,8 @@ pub mod backend;
 mod buffer;
 mod convert;
 pub mod counters;
+#[cfg(feature = "decorate")]
+pub mod decorate;
 mod device;
 #[cfg(feature = "host")]
 #[doc(hidden)]
