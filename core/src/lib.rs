@@ -45,4 +45,5 @@ pub use kernel::{
 };
 pub use launch::LaunchConfig;
 pub use memory::{Allocation, DeviceMemory, HostVisible, MemoryKind, PinnedMemory, UnifiedMemory};
+pub use polywarp_derive::{Convert, DeviceRepr};
 pub use stream::{Stream, StreamOptions};

@@ -28,8 +28,8 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let fields = Fields::new(name, data)?;
     let source = Source { root: &root, input, repr: &repr, fields: &fields };
 
-    let (structure, impls, aliases) = (source.structure(), source.impls(), source.aliases(&names));
-    Ok(quote!(#structure const _: () = { #impls }; #aliases))
+    let (structure, host_form, impls, aliases) = (source.structure(), source.host_form(), source.impls(), source.aliases(&names));
+    Ok(quote!(#structure const _: () = { #host_form #impls }; #aliases))
 }
 
 /// The struct to convert.
@@ -91,6 +91,23 @@ impl Source<'_> {
                 unsafe fn store(&self, dst: *mut u8) {
                     const { #proof };
                     #stores
+                }
+            }
+        }
+    }
+
+    /// What a host kernel receives: the generated struct again, of what its fields become there.
+    fn host_form(&self) -> TokenStream {
+        let Self { root, repr, .. } = self;
+        let (parameters, members) = (self.parameters(), self.members());
+        quote! {
+            #[automatically_derived]
+            impl<#(#parameters: #root::HostForm),*> #root::HostForm for #repr<#(#parameters),*> {
+                type View<'__k> = #repr<#(<#parameters as #root::HostForm>::View<'__k>),*>;
+
+                unsafe fn view<'__k>(self) -> Self::View<'__k> {
+                    // SAFETY: the caller promised that the launch reaches what is behind every field.
+                    #repr { #(#members: unsafe { <#parameters as #root::HostForm>::view(self.#members) }),* }
                 }
             }
         }

@@ -76,6 +76,9 @@ reaching! {
     ('a, B: Backend, T: Element, M: MemoryKind) SpanOf<'a, B, T, M> => Span<T>, |this, cx| Span::new(this.0.convert(cx)?.address(), this.0.len() as u64);
     ('a, B: Backend, T: Element, M: MemoryKind) &SpanOf<'a, B, T, M> => Span<T>, |this, cx| this.clone().convert(cx)?;
     ('a, B: Backend, T: Element, M: MemoryKind) SpanOfMut<'a, B, T, M> => SpanMut<T>, |this, cx| { let len = this.0.len() as u64; SpanMut::new(this.0.convert(cx)?.address(), len) };
+    ('a, B: Backend, T: Element, M: MemoryKind) &mut SpanOf<'a, B, T, M> => Span<T>, |this, cx| this.clone().convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a SpanOfMut<'_, B, T, M> => Span<T>, |this, cx| SpanOf(this.0.as_slice()).convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a mut SpanOfMut<'_, B, T, M> => SpanMut<T>, |this, cx| SpanOfMut(this.0.reborrow()).convert(cx)?;
 }
 
 /// A view that becomes a [`Span`]: address and length. Made by [`Buffer::span`].
