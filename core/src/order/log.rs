@@ -106,7 +106,8 @@ impl State {
         assert!(work < MOST, "the program is too long for the log");
         for other in 0..work {
             if !after.has(other) && self.works[other].0.iter().any(|one| accesses.iter().any(|two| conflict(one, two))) {
-                let text = format!("work {work} on queue {queue} is not ordered after work {other}: {accesses:?} and {:?}", self.works[other].0);
+                let text =
+                    format!("work {work} on queue {queue} is not ordered after work {other}: {accesses:?} and {:?}", self.works[other].0);
                 self.violate(text);
             }
         }

@@ -109,25 +109,19 @@ const HALVES: Program = (
 );
 const OVERLAP: Program = (&[Launch(0, &[w(0, 0, 4)])], &[&[Launch(0, &[w(0, 0, 4)])], &[Launch(1, &[w(0, 2, 6)])]]);
 const WHOLE: Program = (&[Launch(0, &[w(0, 0, 8)])], &[&[Launch(0, &[w(0, 0, 8)]), Launch(0, &[r(0, 4, 8)])], &[Launch(1, &[w(0, 0, 4)])]]);
-const CROSSED: Program = (
-    &[Launch(0, &[w(0, 0, 8), w(1, 0, 4)])],
-    &[&[Launch(0, &[r(0, 0, 8), w(1, 0, 4)])], &[Launch(1, &[w(0, 4, 8), r(1, 0, 8)])]],
-);
+const CROSSED: Program =
+    (&[Launch(0, &[w(0, 0, 8), w(1, 0, 4)])], &[&[Launch(0, &[r(0, 0, 8), w(1, 0, 4)])], &[Launch(1, &[w(0, 4, 8), r(1, 0, 8)])]]);
 const ONE_STREAM: Program =
     (&[Launch(0, &[w(0, 0, 8)])], &[&[Launch(0, &[w(0, 0, 8)])], &[Launch(0, &[w(0, 0, 4)])], &[Launch(1, &[r(0, 0, 8)])]]);
 const GUARD: Program = (&[Launch(0, &[w(0, 0, 8)])], &[&[Launch(0, &[w(0, 0, 8)])], &[Guard(r(0, 0, 4))]]);
 const LEND: Program = (&[Launch(0, &[w(0, 0, 8)])], &[&[Launch(0, &[w(0, 0, 8)])], &[Lend(1, w(0, 4, 8))]]);
-const REFUSED: Program = (
-    &[Launch(0, &[w(0, 0, 8)])],
-    &[&[Launch(0, &[w(0, 0, 8)])], &[Refused(Call::StreamWait, 1, &[w(0, 0, 4)]), Launch(1, &[w(0, 0, 8)])]],
-);
+const REFUSED: Program =
+    (&[Launch(0, &[w(0, 0, 8)])], &[&[Launch(0, &[w(0, 0, 8)])], &[Refused(Call::StreamWait, 1, &[w(0, 0, 4)]), Launch(1, &[w(0, 0, 8)])]]);
 const REFUSED_LAUNCH: Program =
     (&[Launch(0, &[w(0, 0, 8)])], &[&[Refused(Call::Launch, 1, &[w(0, 0, 4)]), Launch(1, &[w(0, 0, 8)])], &[Launch(0, &[r(0, 0, 8)])]]);
 const HOST_WAIT: Program = (&[Launch(0, &[w(0, 0, 8)])], &[&[HostWait(0), Launch(1, &[w(0, 0, 8)])], &[Launch(0, &[w(0, 0, 8)])]]);
-const EVENTS: Program = (
-    &[Launch(0, &[w(0, 0, 8)]), Record(0)],
-    &[&[WaitFor(1), Launch(1, &[w(0, 0, 8)])], &[Launch(0, &[w(0, 0, 8)]), Record(0)]],
-);
+const EVENTS: Program =
+    (&[Launch(0, &[w(0, 0, 8)]), Record(0)], &[&[WaitFor(1), Launch(1, &[w(0, 0, 8)])], &[Launch(0, &[w(0, 0, 8)]), Record(0)]]);
 
 macro_rules! clean {
     ($($name:ident $program:ident $bound:expr;)*) => {

@@ -30,7 +30,9 @@ struct Random(u64);
 impl Random {
     fn new(seed: u64) -> Self {
         let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        (0..5).for_each(|_| drop(random.next()));
+        (0..5).for_each(|_| {
+            random.next();
+        });
         random
     }
 
@@ -52,26 +54,52 @@ impl Random {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Launch { stream: usize, touches: Vec<Touch>, fail: Option<Call> },
-    Guard { touch: Touch, fail: bool },
-    Lend { stream: usize, touch: Touch, fail: bool },
+    Launch {
+        stream: usize,
+        touches: Vec<Touch>,
+        fail: Option<Call>,
+    },
+    Guard {
+        touch: Touch,
+        fail: bool,
+    },
+    Lend {
+        stream: usize,
+        touch: Touch,
+        fail: bool,
+    },
     HostWait(usize),
     DeviceWait(usize),
     Checkpoint(usize),
     Trim(usize),
     /// Drops the allocation and takes a new one, for a stream or for anybody.
-    Replace { allocation: usize, stream: usize, home: bool },
+    Replace {
+        allocation: usize,
+        stream: usize,
+        home: bool,
+    },
     /// Drops the stream and makes a new one.
     Recycle(usize),
-    Record { event: usize, stream: usize },
-    WaitFor { event: usize, stream: usize },
+    Record {
+        event: usize,
+        stream: usize,
+    },
+    WaitFor {
+        event: usize,
+        stream: usize,
+    },
     HostWaitEvent(usize),
 }
 
 fn touch(random: &mut Random) -> Touch {
     const RANGES: [(u64, u64); 10] = [(0, 8), (0, 8), (0, 4), (4, 8), (0, 2), (2, 6), (6, 8), (1, 5), (4, 6), (0, 6)];
     let (start, end) = RANGES[random.below(10)];
-    Touch { allocation: random.below(ALLOCATIONS), start, end, mode: if random.one_in(2) { Touch::write(0, 0, 1).mode } else { Touch::read(0, 0, 1).mode } }
+    Touch {
+        allocation: random.below(ALLOCATIONS),
+        start,
+        end,
+        mode: if random.one_in(2) { Touch::write(0, 0, 1).mode } else { Touch::read(0, 0, 1).mode },
+    }
 }
 
 fn touches(random: &mut Random) -> Vec<Touch> {
@@ -143,7 +171,9 @@ impl World {
 
     /// Refusals are right answers too; what matters is what the log sees.
     fn perform(&self, op: &Op) {
-        let others_run = || drop(schedule::step());
+        let others_run = || {
+            schedule::step();
+        };
         let _answer = match op {
             Op::Launch { stream, touches, fail } => {
                 let touches: Vec<_> = touches.iter().map(|touch| (*touch, self.allocation(touch.allocation))).collect();
@@ -299,8 +329,9 @@ fn run(seed: u64, size: usize, stacks: &mut Vec<DefaultStack>, tally: &mut Tally
         drop(world); // Closed here, not on a thread: see `RuntimeState::drop`.
     }
     schedule::set(None);
-    let late = log.state().violation.take();
-    let leaks = (log.state().live_allocations, log.state().live_streams);
+    let mut state = log.state();
+    let (late, leaks) = (state.violation.take(), (state.live_allocations, state.live_streams));
+    drop(state);
     match violation.or(late) {
         None if leaks != (0, 0) => Some((format!("{leaks:?} allocations and streams are left at the end"), lines)),
         None => None,

@@ -4,11 +4,11 @@
 
 use super::Submission;
 use super::log::{Call, Log};
+use crate::Result;
 use crate::backend::{Access, AccessMode, Backend, Geometry, LaunchDescriptor, MemoryKind, Origin};
 use crate::buffer::Region;
 use crate::memory::{Allocation, access, admit};
 use crate::stream::Stream;
-use crate::Result;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -39,7 +39,12 @@ impl Touch {
 
     fn region<'a>(&self, allocation: &'a Arc<Allocation<Log>>) -> Region<'a, Log> {
         let eighth = BYTES / 8;
-        Region { allocation: Some(allocation), device: &allocation.device, offset: self.start * eighth, bytes: (self.end - self.start) * eighth }
+        Region {
+            allocation: Some(allocation),
+            device: &allocation.device,
+            offset: self.start * eighth,
+            bytes: (self.end - self.start) * eighth,
+        }
     }
 
     fn access(&self, allocation: &Allocation<Log>, argument: u8) -> Access {
