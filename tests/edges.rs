@@ -19,7 +19,7 @@ mod reference;
 
 use pipeline::Pipeline;
 use polywarp::host::{Host, HostConfig};
-use polywarp::{Device, Runtime};
+use polywarp::{Device, ErrorKind, LaunchConfig, Runtime};
 use std::path::Path;
 
 fn device(devices: u32, ordinal: u32) -> Device<Host> {
@@ -118,4 +118,21 @@ fn runs_that_overwrite_what_the_last_one_reads_give_the_same_bits() {
 fn a_picture_of_another_size_is_refused() {
     let mut pipeline = Pipeline::new(&device(1, 0), 5, 4).unwrap();
     assert!(pipeline.upload(&random(5, 5, 2)).is_err());
+}
+
+#[test]
+fn launches_that_do_not_fit_are_refused_before_they_run() {
+    let device = device(1, 0);
+    let (kernels, stream) = (kernels::load(&device).unwrap(), device.stream().unwrap());
+    let (sums, mut smooth) = (stream.zeros::<u16>(20).unwrap(), stream.zeros::<u8>(20).unwrap());
+    // A width that divides neither, none at all, and one row more above than there is.
+    for (width, above) in [(7, 0), (0, 0), (5, 1), (u32::MAX, u32::MAX)] {
+        let refused = kernels.blur_columns.launch(&stream, 20, (sums.span(), smooth.span_mut(), width, above)).unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::RequirementFailed { .. }), "{refused}");
+    }
+    // Two threads for each pixel.
+    let doubled = kernels.blur_columns.launch(&stream, LaunchConfig::new([1, 2], 20), (sums.span(), smooth.span_mut(), 5, 0)).unwrap_err();
+    assert!(matches!(doubled.kind(), ErrorKind::RequirementFailed { .. }), "{doubled}");
+    kernels.blur_columns.launch(&stream, 20, (sums.span(), smooth.span_mut(), 5, 0)).unwrap();
+    assert_eq!(smooth.download(&stream).unwrap(), [0; 20]);
 }

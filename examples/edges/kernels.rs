@@ -13,27 +13,27 @@
 //! The blur and the gradient continue the image beyond its border with the border's pixels. Beyond the border every magnitude is 0.
 
 use polywarp::backend::Backend;
-use polywarp::{Device, HostSpan, HostSpanMut, KernelSet, Module, Program, Result, Span, SpanMut, Thread, kernels};
+use polywarp::{Device, HostSpan, HostSpanMut, KernelSet, Module, Parameters, Program, Proposal, Result, Span, SpanMut, Thread, kernels};
 
 kernels! {
     /// The stages from a picture to its edges.
     pub(crate) struct Edges {
         /// Grey from red, green, blue.
         pub(crate) fn luma(rgb: Span<u8>, grey: SpanMut<u8>) = luma,
-            requires |launch| launch.bytes::<0>() == 3 * launch.bytes::<1>();
+            requires |launch| is_line(launch) && launch.bytes::<0>() == 3 * launch.bytes::<1>();
         /// Weighted sums along each row.
         pub(crate) fn blur_rows(grey: Span<u8>, sums: SpanMut<u16>, width: u32) = blur_rows,
-            requires |launch| is_band(launch.value::<1>().len(), launch.value::<0>().len(), launch.value::<2>(), 0);
+            requires |launch| is_line(launch) && is_band(launch.value::<1>().len(), launch.value::<0>().len(), launch.value::<2>(), 0);
         /// Weighted means of those sums along each column.
         pub(crate) fn blur_columns(sums: Span<u16>, smooth: SpanMut<u8>, width: u32, above: u32) = blur_columns,
-            requires |launch| is_band(launch.value::<1>().len(), launch.value::<0>().len(), launch.value::<2>(), launch.value::<3>());
+            requires |launch| is_line(launch) && is_band(launch.value::<1>().len(), launch.value::<0>().len(), launch.value::<2>(), launch.value::<3>());
         /// How steep the image is, and where to.
         pub(crate) fn gradient(smooth: Span<u8>, magnitude: SpanMut<u16>, direction: SpanMut<u8>, width: u32, above: u32) = gradient,
-            requires |launch| launch.value::<1>().len() == launch.value::<2>().len()
+            requires |launch| is_line(launch) && launch.value::<1>().len() == launch.value::<2>().len()
                 && is_band(launch.value::<1>().len(), launch.value::<0>().len(), launch.value::<3>(), launch.value::<4>());
         /// The crests of the magnitude, at most 255.
         pub(crate) fn thin(magnitude: Span<u16>, direction: Span<u8>, edges: SpanMut<u8>, width: u32, above: u32) = thin,
-            requires |launch| launch.value::<1>().len() == launch.value::<2>().len()
+            requires |launch| is_line(launch) && launch.value::<1>().len() == launch.value::<2>().len()
                 && is_band(launch.value::<2>().len(), launch.value::<0>().len(), launch.value::<3>(), launch.value::<4>());
     }
 }
@@ -42,8 +42,15 @@ kernels! {
 #[allow(unsafe_code, reason = "binding promises what the compiler cannot check in kernels of any backend")]
 pub(crate) fn load<B: Backend>(device: &Device<B>) -> Result<Edges<B>> {
     let module = Module::load(device, &<Edges<B>>::host(Program::new("edges")))?;
-    // SAFETY: all of them go through spans, which check bounds, and each thread writes only the element of its own index.
+    // SAFETY: all of them go through spans, which check bounds, and each thread writes only the element of its own index along x, which
+    // no other thread has where `is_line` holds.
     unsafe { Edges::bind(&module) }
+}
+
+/// Whether the threads lie along x alone.
+fn is_line<S: Parameters>(launch: &Proposal<'_, S>) -> bool {
+    let geometry = launch.geometry();
+    geometry.grid[1..] == [1, 1] && geometry.block[1..] == [1, 1]
 }
 
 /// Whether a band of so many pixels lies in a view of so many, `above` rows from its start.

@@ -74,7 +74,8 @@ impl<B: Backend> Pipeline<B> {
         self.rgb.upload(&self.streams[0], rgb)
     }
 
-    /// Submits all stages; does not wait for them.
+    /// Submits all stages; does not wait for them. What reads a row comes after what was submitted earlier to write it, on whichever
+    /// stream: so each stage is submitted for both halves before the next.
     pub(crate) fn run(&self) -> Result<()> {
         self.launch(&self.luma)?;
         self.launch(&self.blur_rows)?;
