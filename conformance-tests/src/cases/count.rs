@@ -14,7 +14,12 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
     vec![
         case("count.launch", "PC3", "A launch of N buffers on one stream takes two locks, whatever N.", locks_per_launch),
         case("count.prepared_launch", "PC2", "A prepared launch converts nothing.", prepared_launch),
-        case("count.hand_over", "PC4", "A hand-over costs one record and one wait per producer stream; later readers of the same data cost no record, and no second wait per stream.", hand_over),
+        case(
+            "count.hand_over",
+            "PC4",
+            "A hand-over costs one record and one wait per producer stream; later readers of the same data cost no record, and no second wait per stream.",
+            hand_over,
+        ),
         case("count.no_work", "LM1", "A launch over no elements makes no backend call.", no_work),
     ]
 }

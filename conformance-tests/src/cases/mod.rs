@@ -2,7 +2,10 @@
 //!
 //! Each case says in its documentation which wrong tracker or backend turns it red.
 
+mod conv;
+mod corpus;
 mod count;
+mod free;
 mod track;
 mod xstream;
 
@@ -13,7 +16,7 @@ use polywarp_core::decorate::{Counts, Method};
 /// All cases, in the order of the plan.
 #[must_use]
 pub fn all<B: Backend>() -> Vec<Case<B>> {
-    [track::cases(), xstream::cases(), count::cases()].into_iter().flatten().collect()
+    [xstream::cases(), conv::cases(), track::cases(), free::cases(), count::cases(), corpus::cases()].into_iter().flatten().collect()
 }
 
 /// Records, waits of streams, waits of the host, launches.

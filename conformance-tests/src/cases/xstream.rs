@@ -12,17 +12,56 @@ const LEN: usize = 1000;
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
     vec![
-        case("xstream.writer_then_reader", "XS1", "A reader on one stream sees what a slow writer on another wrote before it.", writer_then_reader).gated(),
+        case(
+            "xstream.writer_then_reader",
+            "XS1",
+            "A reader on one stream sees what a slow writer on another wrote before it.",
+            writer_then_reader,
+        )
+        .gated(),
         case("xstream.host_does_not_wait", "XS2", "Ordering streams never waits on the host.", host_does_not_wait).gated(),
         case("xstream.readers_are_free", "XS3", "Readers on two streams are not ordered with each other.", readers_are_free).gated(),
-        case("xstream.writer_after_all_readers", "XS4", "A writer comes after the readers of every stream.", writer_after_all_readers).gated(),
-        case("xstream.ping_pong_is_bounded:times=1000", "XS5", "A buffer that goes back and forth keeps events and recorded uses bounded.", ping_pong_is_bounded),
+        case("xstream.writer_after_all_readers", "XS4", "A writer comes after the readers of every stream.", writer_after_all_readers)
+            .gated(),
+        case(
+            "xstream.ping_pong_is_bounded:times=1000",
+            "XS5",
+            "A buffer that goes back and forth keeps events and recorded uses bounded.",
+            ping_pong_is_bounded,
+        ),
         case("xstream.same_buffer_twice", "XS6", "A buffer passed twice to one launch costs one wait.", same_buffer_twice).gated(),
-        case("xstream.disjoint_views_overlap", "XS7", "Disjoint views are not ordered with each other; the whole buffer is ordered after both.", disjoint_views_overlap).gated(),
-        case("xstream.raw_address_is_untracked", "XS8", "Asking for the raw address orders and records nothing; memory is still reused only behind all recorded users.", raw_address_is_untracked).gated(),
-        case("xstream.foreign_current_device", "XS9", "Calls of other code on another device between ours change nothing.", foreign_current_device).devices(2),
-        case("xstream.owner_stream_dropped", "XS10", "A stream dropped before the hand-over does not lose its work.", owner_stream_dropped).gated(),
-        case("xstream.streams_of_devices_differ", "XS11", "The first streams of two devices are different owners.", streams_of_devices_differ).gated().devices(2).needs(Feature::PinnedMemory),
+        case(
+            "xstream.disjoint_views_overlap",
+            "XS7",
+            "Disjoint views are not ordered with each other; the whole buffer is ordered after both.",
+            disjoint_views_overlap,
+        )
+        .gated(),
+        case(
+            "xstream.raw_address_is_untracked",
+            "XS8",
+            "Asking for the raw address orders and records nothing; memory is still reused only behind all recorded users.",
+            raw_address_is_untracked,
+        )
+        .gated(),
+        case(
+            "xstream.foreign_current_device",
+            "XS9",
+            "Calls of other code on another device between ours change nothing.",
+            foreign_current_device,
+        )
+        .devices(2),
+        case("xstream.owner_stream_dropped", "XS10", "A stream dropped before the hand-over does not lose its work.", owner_stream_dropped)
+            .gated(),
+        case(
+            "xstream.streams_of_devices_differ",
+            "XS11",
+            "The first streams of two devices are different owners.",
+            streams_of_devices_differ,
+        )
+        .gated()
+        .devices(2)
+        .needs(Feature::PinnedMemory),
         case("xstream.chain:streams=100", "XS12", "A chain over 100 streams runs in order, with one record and one wait per link.", chain),
     ]
 }
