@@ -182,6 +182,17 @@ struct State<'a, B: Backend, T: Element> {
 #[derive(Convert)]
 struct Scene<'a, B: Backend>(PhantomData<&'a ()>, &'a Mesh<B>, State<'a, B, f64>, BufferSliceMut<'a, B, u8>);
 
+/// Says later what its backend is.
+#[derive(Convert)]
+#[convert(shared = LaterIn)]
+struct Later<T, B>
+where
+    B: Backend,
+{
+    buffer: Buffer<B, u8>,
+    value: T,
+}
+
 /// Knows nothing of backends.
 #[derive(Convert)]
 #[convert(shared = PairIn, exclusive = PairOut)]
@@ -223,6 +234,7 @@ fn aliases_name_what_a_borrow_becomes() {
         same(PhantomData::<MeshIn<B>>, PhantomData::<MeshRepr<DevicePtr<f32>, u32, Outer>>);
         same(PhantomData::<MeshOut<B>>, PhantomData::<MeshRepr<DevicePtrMut<f32>, u32, Outer>>);
         same(PhantomData::<StateIn<B, i8>>, PhantomData::<StateArgument<DevicePtr<i8>, DevicePtr<i8>, u32>>);
+        same(PhantomData::<LaterIn<u8, B>>, PhantomData::<LaterRepr<DevicePtr<u8>, u8>>);
         same(PhantomData::<PairIn<u8, 2, B>>, PhantomData::<PairRepr<u8, Tagged<f32, 2>>>);
         same(PhantomData::<PairOut<Buffer<B, u8>, 2, B>>, PhantomData::<PairRepr<DevicePtrMut<u8>, Tagged<f32, 2>>>);
     }

@@ -6,8 +6,8 @@ use crate::references::{self, Impl};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::{
-    Data, DeriveInput, Error, GenericParam, Generics, Ident, Member, Path, Result, Type, TypeParam, TypeParamBound, WherePredicate,
-    parse_quote,
+    Data, DeriveInput, Error, GenericParam, Generics, Ident, Member, Path, PredicateType, Result, Type, TypeParam, TypeParamBound,
+    WherePredicate, parse_quote,
 };
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
@@ -191,11 +191,10 @@ impl Source<'_> {
         let (name, visibility) = (&input.ident, &input.vis);
         let mut parameters: Vec<_> = input.generics.params.iter().filter_map(bare).collect();
         let arguments = input.generics.params.iter().map(argument);
-        let own_backend = input.generics.type_params().find(|parameter| is_backend(parameter));
-        let backend = own_backend.map_or_else(|| format_ident!("B"), |parameter| parameter.ident.clone());
-        if own_backend.is_none() {
-            parameters.push(parse_quote!(#backend));
-        }
+        let backend = backend(&input.generics).cloned().unwrap_or_else(|| {
+            parameters.push(parse_quote!(__B));
+            format_ident!("__B")
+        });
         let doc = format!("What `{written}{name}` becomes for a kernel.");
         quote! {
             #[doc = #doc]
@@ -225,8 +224,22 @@ fn argument(parameter: &GenericParam) -> TokenStream {
     }
 }
 
-fn is_backend(parameter: &TypeParam) -> bool {
-    parameter.bounds.iter().any(
-        |bound| matches!(bound, TypeParamBound::Trait(bound) if bound.path.segments.last().is_some_and(|last| last.ident == "Backend")),
-    )
+/// The struct's own backend: the first type parameter with the bound `Backend`, inline or in the where clause.
+fn backend(generics: &Generics) -> Option<&Ident> {
+    let is_backend = |bound: &TypeParamBound| matches!(bound, TypeParamBound::Trait(bound) if last_is(&bound.path, "Backend"));
+    let bounded = |parameter: &&TypeParam| {
+        let clauses = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+        let later = clauses.filter_map(|predicate| match predicate {
+            WherePredicate::Type(PredicateType { bounded_ty: Type::Path(ty), bounds, .. }) if ty.path.is_ident(&parameter.ident) => {
+                Some(bounds)
+            }
+            _ => None,
+        });
+        std::iter::once(&parameter.bounds).chain(later).flatten().any(is_backend)
+    };
+    generics.type_params().find(bounded).map(|parameter| &parameter.ident)
+}
+
+fn last_is(path: &Path, name: &str) -> bool {
+    path.segments.last().is_some_and(|last| last.ident == name)
 }
