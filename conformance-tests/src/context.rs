@@ -53,6 +53,11 @@ impl<B: Backend> Context<B> {
         Ok(streams.try_into().unwrap_or_else(|_| unreachable!("as many as asked for")))
     }
 
+    /// The suite's kernels in every form, to be loaded anew.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Another device, and the suite's kernels there.
     ///
     /// # Errors

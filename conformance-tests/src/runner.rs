@@ -32,7 +32,6 @@ pub enum Place {
 
 /// What to run, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Options {
     /// Only cases whose id matches; `*` and `?` stand for anything.
     pub filter: Option<String>,
