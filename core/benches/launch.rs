@@ -4,7 +4,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use polywarp_core::decorate::Nop;
-use polywarp_core::{Buffer, DevicePtr, DevicePtrMut, Device, Kernel, LaunchConfig, Module, Program, Runtime};
+use polywarp_core::{Buffer, Device, DevicePtr, DevicePtrMut, Kernel, LaunchConfig, Module, Program, Runtime};
 
 type In = DevicePtr<f32>;
 type Out = DevicePtrMut<f32>;
@@ -34,7 +34,8 @@ fn launches(criterion: &mut Criterion) {
     let three = kernel::<Three>(&device);
     group.bench_function("converting, 3 buffers", |bench| bench.iter(|| three.launch(&stream, config, (&b[0], &b[1], &mut out, 2.0))));
     let four = kernel::<Four>(&device);
-    group.bench_function("converting, 4 buffers", |bench| bench.iter(|| four.launch(&stream, config, (&b[0], &b[1], &b[2], &mut out, 2.0))));
+    group
+        .bench_function("converting, 4 buffers", |bench| bench.iter(|| four.launch(&stream, config, (&b[0], &b[1], &b[2], &mut out, 2.0))));
     let twelve = kernel::<Twelve>(&device);
     macro_rules! all {
         () => {
