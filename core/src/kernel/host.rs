@@ -269,7 +269,7 @@ impl<T: Element> GlobalMut<'_, T> {
     #[inline]
     pub unsafe fn store(self, index: usize, value: T) {
         // SAFETY: the caller's promise.
-        unsafe { self.first.add(index).write(value) }
+        unsafe { self.first.wrapping_add(index).write(value) }
     }
 }
 
@@ -328,7 +328,9 @@ impl<F: HostForm, S: HostForm> HostForm for Pair<F, S> {
 
     unsafe fn view<'k>(self) -> Self::View<'k> {
         // SAFETY: the caller's promise, for both.
-        unsafe { (self.first.view(), self.second.view()) }
+        let first = unsafe { self.first.view() };
+        // SAFETY: as above.
+        (first, unsafe { self.second.view() })
     }
 }
 
