@@ -14,6 +14,8 @@ pub mod backend;
 mod buffer;
 mod convert;
 pub mod counters;
+#[cfg(feature = "decorate")]
+pub mod decorate;
 mod device;
 #[cfg(feature = "host")]
 #[doc(hidden)]
@@ -43,4 +45,5 @@ pub use kernel::{
 };
 pub use launch::LaunchConfig;
 pub use memory::{Allocation, DeviceMemory, HostVisible, MemoryKind, PinnedMemory, UnifiedMemory};
+pub use polywarp_derive::{Convert, DeviceRepr};
 pub use stream::{Stream, StreamOptions};
