@@ -1,10 +1,14 @@
-//! What the derives promise: the layout that C gives, nothing in the padding, and the right traits. What holds for types alone is said in
-//! functions that need only compile; their names begin with `_`.
+//! What the derives promise: the layout that C gives, nothing in the padding, and the right traits.
 
-#![allow(unsafe_code, reason = "storing a value writes through a pointer")]
+#![cfg(feature = "host")]
+#![allow(unsafe_code, reason = "storing a value writes through a pointer; kernels are bound")]
 
 use polywarp_core::backend::Backend;
-use polywarp_core::{Buffer, BufferSliceMut, Convert, DevicePtr, DevicePtrMut, DeviceRepr, Element, Value};
+use polywarp_core::host::Host;
+use polywarp_core::{
+    Buffer, BufferSliceMut, Convert, DeviceMemory, DevicePtr, DevicePtrMut, DeviceRepr, Element, HostSpan, HostSpanMut, Kernel, Module,
+    Program, Result, Runtime, Span, SpanMut, SpanOf, SpanOfMut, Thread, Value,
+};
 use std::marker::PhantomData;
 use std::mem::offset_of;
 
@@ -141,13 +145,17 @@ fn a_struct_with_a_device_address_is_no_element() {
     assert!(!has_element!(Row) && !has_element!(Wrapper<Row>));
 }
 
-fn _values_convert_by_value_and_by_reference<B: Backend>() {
-    converts::<B, Outer, Outer>();
-    converts::<B, &Outer, Outer>();
-    converts::<B, &mut Outer, Outer>();
-    converts::<B, &&Outer, Outer>();
-    converts::<B, &mut &mut Wrapper<f32>, Wrapper<f32>>();
-    converts::<B, &Kind, Kind>();
+#[test]
+fn values_convert_by_value_and_by_reference() {
+    fn check<B: Backend>() {
+        converts::<B, Outer, Outer>();
+        converts::<B, &Outer, Outer>();
+        converts::<B, &mut Outer, Outer>();
+        converts::<B, &&Outer, Outer>();
+        converts::<B, &mut &mut Wrapper<f32>, Wrapper<f32>>();
+        converts::<B, &Kind, Kind>();
+    }
+    check::<Host>();
 }
 
 // ---------------------------------------------------------------- Convert
@@ -174,6 +182,17 @@ struct State<'a, B: Backend, T: Element> {
 #[derive(Convert)]
 struct Scene<'a, B: Backend>(PhantomData<&'a ()>, &'a Mesh<B>, State<'a, B, f64>, BufferSliceMut<'a, B, u8>);
 
+/// Says later what its backend is.
+#[derive(Convert)]
+#[convert(shared = LaterIn)]
+struct Later<T, B>
+where
+    B: Backend,
+{
+    buffer: Buffer<B, u8>,
+    value: T,
+}
+
 /// Knows nothing of backends.
 #[derive(Convert)]
 #[convert(shared = PairIn, exclusive = PairOut)]
@@ -182,31 +201,44 @@ struct Pair<T, const N: usize> {
     second: Tagged<f32, N>,
 }
 
-fn _the_borrow_says_how_buffers_are_used<B: Backend>() {
-    converts::<B, &Mesh<B>, MeshRepr<DevicePtr<f32>, u32, Outer>>();
-    converts::<B, &mut Mesh<B>, MeshRepr<DevicePtrMut<f32>, u32, Outer>>();
-    converts::<B, &&mut Mesh<B>, MeshRepr<DevicePtr<f32>, u32, Outer>>();
-    converts::<B, &mut &mut Mesh<B>, MeshRepr<DevicePtrMut<f32>, u32, Outer>>();
-    converts::<B, &mut &Mesh<B>, MeshRepr<DevicePtr<f32>, u32, Outer>>();
+#[test]
+fn the_borrow_says_how_buffers_are_used() {
+    fn check<B: Backend>() {
+        converts::<B, &Mesh<B>, MeshRepr<DevicePtr<f32>, u32, Outer>>();
+        converts::<B, &mut Mesh<B>, MeshRepr<DevicePtrMut<f32>, u32, Outer>>();
+        converts::<B, &&mut Mesh<B>, MeshRepr<DevicePtr<f32>, u32, Outer>>();
+        converts::<B, &mut &mut Mesh<B>, MeshRepr<DevicePtrMut<f32>, u32, Outer>>();
+        converts::<B, &mut &Mesh<B>, MeshRepr<DevicePtr<f32>, u32, Outer>>();
+    }
+    check::<Host>();
 }
 
 type SceneOf<M, X, Y, P> = SceneRepr<MeshRepr<M, u32, Outer>, StateArgument<X, Y, u32>, P>;
 
-fn _structs_that_borrow_convert_by_value_too<B: Backend>() {
-    converts::<B, State<'_, B, f64>, StateArgument<DevicePtr<f64>, DevicePtrMut<f64>, u32>>();
-    converts::<B, &mut State<'_, B, f64>, StateArgument<DevicePtr<f64>, DevicePtrMut<f64>, u32>>();
-    converts::<B, &State<'_, B, f64>, StateArgument<DevicePtr<f64>, DevicePtr<f64>, u32>>();
-    converts::<B, Scene<'_, B>, SceneOf<DevicePtr<f32>, DevicePtr<f64>, DevicePtrMut<f64>, DevicePtrMut<u8>>>();
-    converts::<B, &Scene<'_, B>, SceneOf<DevicePtr<f32>, DevicePtr<f64>, DevicePtr<f64>, DevicePtr<u8>>>();
+#[test]
+fn structs_that_borrow_convert_by_value_too() {
+    fn check<B: Backend>() {
+        converts::<B, State<'_, B, f64>, StateArgument<DevicePtr<f64>, DevicePtrMut<f64>, u32>>();
+        converts::<B, &mut State<'_, B, f64>, StateArgument<DevicePtr<f64>, DevicePtrMut<f64>, u32>>();
+        converts::<B, &State<'_, B, f64>, StateArgument<DevicePtr<f64>, DevicePtr<f64>, u32>>();
+        converts::<B, Scene<'_, B>, SceneOf<DevicePtr<f32>, DevicePtr<f64>, DevicePtrMut<f64>, DevicePtrMut<u8>>>();
+        converts::<B, &Scene<'_, B>, SceneOf<DevicePtr<f32>, DevicePtr<f64>, DevicePtr<f64>, DevicePtr<u8>>>();
+    }
+    check::<Host>();
 }
 
-fn _aliases_name_what_a_borrow_becomes<B: Backend>() {
-    fn same<T>(_: PhantomData<T>, _: PhantomData<T>) {}
-    same(PhantomData::<MeshIn<B>>, PhantomData::<MeshRepr<DevicePtr<f32>, u32, Outer>>);
-    same(PhantomData::<MeshOut<B>>, PhantomData::<MeshRepr<DevicePtrMut<f32>, u32, Outer>>);
-    same(PhantomData::<StateIn<B, i8>>, PhantomData::<StateArgument<DevicePtr<i8>, DevicePtr<i8>, u32>>);
-    same(PhantomData::<PairIn<u8, 2, B>>, PhantomData::<PairRepr<u8, Tagged<f32, 2>>>);
-    same(PhantomData::<PairOut<Buffer<B, u8>, 2, B>>, PhantomData::<PairRepr<DevicePtrMut<u8>, Tagged<f32, 2>>>);
+#[test]
+fn aliases_name_what_a_borrow_becomes() {
+    fn check<B: Backend>() {
+        fn same<T>(_: PhantomData<T>, _: PhantomData<T>) {}
+        same(PhantomData::<MeshIn<B>>, PhantomData::<MeshRepr<DevicePtr<f32>, u32, Outer>>);
+        same(PhantomData::<MeshOut<B>>, PhantomData::<MeshRepr<DevicePtrMut<f32>, u32, Outer>>);
+        same(PhantomData::<StateIn<B, i8>>, PhantomData::<StateArgument<DevicePtr<i8>, DevicePtr<i8>, u32>>);
+        same(PhantomData::<LaterIn<u8, B>>, PhantomData::<LaterRepr<DevicePtr<u8>, u8>>);
+        same(PhantomData::<PairIn<u8, 2, B>>, PhantomData::<PairRepr<u8, Tagged<f32, 2>>>);
+        same(PhantomData::<PairOut<Buffer<B, u8>, 2, B>>, PhantomData::<PairRepr<DevicePtrMut<u8>, Tagged<f32, 2>>>);
+    }
+    check::<Host>();
 }
 
 #[test]
@@ -215,6 +247,78 @@ fn generated_structs_have_the_layout_of_c() {
     assert_eq!(stored(repr), [&[0x11, 0xAA, 0xAA, 0xAA], &stored(HOLES)[..]].concat());
     assert_eq!(offset_of!(SceneRepr<u8, u16, u64>, 2), 8);
     is_device_repr::<SceneRepr<u8, Row, u64>>();
+}
+
+/// Every kind of field, by reference and behind references.
+#[derive(Convert)]
+struct Fields<'a, B: Backend> {
+    array: [f32; 3],
+    array_ref: &'a [f32; 3],
+    buffers: [Buffer<B, u8>; 2],
+    pair: (u8, &'a mut Buffer<B, i8>),
+    option: Option<Buffer<B, u16>>,
+    view: &'a mut BufferSliceMut<'a, B, f32>,
+    span: SpanOfMut<'a, B, u32, DeviceMemory>,
+    flag: &'a mut bool,
+}
+
+#[test]
+fn fields_of_every_kind_convert() {
+    fn check<B: Backend>() {
+        fn convertible<B: Backend, A: Convert<B>>() {}
+        convertible::<B, &Fields<'_, B>>();
+        convertible::<B, &mut Fields<'_, B>>();
+    }
+    check::<Host>();
+}
+
+// ---------------------------------------------------------------- launches
+
+/// `y ← a·x + y`, all in one argument.
+#[derive(Convert)]
+#[convert(repr = Axpy)]
+struct AxpyOf<'a, B: Backend> {
+    x: SpanOf<'a, B, f32, DeviceMemory>,
+    y: SpanOfMut<'a, B, f32, DeviceMemory>,
+    scale: Scale,
+    unit: PhantomData<f32>,
+}
+
+#[derive(Clone, Copy, DeviceRepr)]
+#[repr(C)]
+struct Scale {
+    negative: bool,
+    amount: f32,
+}
+
+type AxpyParameter = Axpy<Span<f32>, SpanMut<f32>, Scale>;
+
+fn axpy(thread: &Thread<'_>, all: Axpy<HostSpan<'_, f32>, HostSpanMut<'_, f32>, Scale>) {
+    let Axpy { x, y, scale: Scale { negative, amount } } = all;
+    if let Some(i) = thread.within(y.len()) {
+        let a = if negative { -amount } else { amount };
+        y.store(i, a * x.load(i) + y.load(i));
+    }
+}
+
+#[test]
+fn a_kernel_receives_the_converted_struct() -> Result<()> {
+    let device = Runtime::new(Host::default())?.device(0)?;
+    let stream = device.stream()?;
+    let module = Module::load(&device, &Program::new("axpy").host::<(AxpyParameter,), _>("axpy", axpy))?;
+    // SAFETY: `axpy` has this parameter, checks bounds, and each thread uses an element of its own.
+    let kernel: Kernel<Host, false, (AxpyParameter,)> = unsafe { module.bind("axpy") }?;
+
+    let (x, mut y) = (stream.upload(&[1.0f32, 2.0])?, stream.upload(&[10.0f32, 20.0])?);
+    let scale = Scale { negative: true, amount: 3.0 };
+    kernel.launch(&stream, 2, (AxpyOf { x: x.span(), y: y.span_mut(), scale, unit: PhantomData },))?;
+    assert_eq!(y.download(&stream)?, [7.0, 14.0]);
+
+    let (_, converted) = kernel.prepare((AxpyOf { x: x.span(), y: y.span_mut(), scale, unit: PhantomData },))?;
+    let reported = format!("{converted:?}");
+    assert_eq!([reported.matches("mode: Read").count(), reported.matches("mode: Write").count()], [1, 1]);
+
+    Ok(())
 }
 
 /// What is generated keeps to the strictest lints of its surroundings.
@@ -245,19 +349,17 @@ pub mod strict {
 
 /// Where the traits live can be said.
 mod renamed {
-    mod inner {
-        pub use polywarp_core::*;
-    }
+    use polywarp_core as inner;
 
-    #[derive(Clone, Copy, inner::DeviceRepr)]
+    #[derive(Clone, Copy, Debug, inner::DeviceRepr)]
     #[repr(C)]
     #[polywarp(crate = inner)]
-    pub struct Inner(pub f32);
+    pub(super) struct Inner(pub(super) f32);
 
     #[derive(inner::Convert)]
     #[polywarp(crate = inner)]
     #[allow(dead_code, reason = "it need only compile")]
-    pub struct Outer(pub Inner);
+    pub(super) struct Outer(pub(super) Inner);
 }
 
 #[test]

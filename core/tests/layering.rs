@@ -84,12 +84,22 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).expect("a source file of this crate")
 }
 
-/// Every source file.
+/// Every source file but those of tests alone.
 fn files(folder: &Path) -> Vec<PathBuf> {
+    let tests = ["mod.rs", "lib.rs"].map(|file| fs::read_to_string(folder.join(file)).unwrap_or_default()).concat();
+    let of_tests = |path: &PathBuf| path.file_stem().is_some_and(|stem| is_of_tests(&tests, &stem.to_string_lossy()));
     let entries = fs::read_dir(folder).expect("a folder of this crate").flatten().map(|entry| entry.path());
-    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
-    let rust = files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs") && !file.ends_with("tests.rs"));
+    let (folders, files): (Vec<_>, Vec<_>) = entries.filter(|path| !of_tests(path)).partition(|path| path.is_dir());
+    let rust = files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
     rust.chain(folders.iter().flat_map(|folder| self::files(folder))).collect()
+}
+
+/// Whether the module is declared for tests alone, by the attribute on the line before.
+fn is_of_tests(declarations: &str, module: &str) -> bool {
+    let lines = declarations.lines().zip(declarations.lines().skip(1));
+    lines.into_iter().any(|(attribute, line)| {
+        line.trim_start_matches("pub(crate) ") == format!("mod {module};") && attribute.starts_with("#[cfg(") && attribute.contains("test")
+    })
 }
 
 /// The module under the crate's root that a file belongs to.

@@ -6,8 +6,8 @@ use crate::references::{self, Impl};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::{
-    Data, DeriveInput, Error, GenericParam, Generics, Ident, Member, Path, Result, Type, TypeParam, TypeParamBound, WherePredicate,
-    parse_quote,
+    Data, DeriveInput, Error, GenericParam, Generics, Ident, Member, Path, PredicateType, Result, Type, TypeParam, TypeParamBound,
+    WherePredicate, parse_quote,
 };
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
@@ -28,8 +28,8 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let fields = Fields::new(name, data)?;
     let source = Source { root: &root, input, repr: &repr, fields: &fields };
 
-    let (structure, impls, aliases) = (source.structure(), source.impls(), source.aliases(&names));
-    Ok(quote!(#structure const _: () = { #impls }; #aliases))
+    let (structure, host_form, impls, aliases) = (source.structure(), source.host_form(), source.impls(), source.aliases(&names));
+    Ok(quote!(#structure const _: () = { #host_form #impls }; #aliases))
 }
 
 /// The struct to convert.
@@ -70,7 +70,7 @@ impl Form {
 }
 
 impl Source<'_> {
-    /// The generated struct with its layout and its form inside of host kernels.
+    /// The generated struct with its layout.
     fn structure(&self) -> TokenStream {
         let Self { root, repr, input, .. } = self;
         let (parameters, members) = (self.parameters(), self.members());
@@ -93,15 +93,21 @@ impl Source<'_> {
                     #stores
                 }
             }
+        }
+    }
 
+    /// What a host kernel receives: the generated struct again, of what its fields become there.
+    fn host_form(&self) -> TokenStream {
+        let Self { root, repr, .. } = self;
+        let (parameters, members) = (self.parameters(), self.members());
+        quote! {
             #[automatically_derived]
             impl<#(#parameters: #root::HostForm),*> #root::HostForm for #repr<#(#parameters),*> {
-                type View<'__k> = #repr<#(#parameters::View<'__k>),*>;
+                type View<'__k> = #repr<#(<#parameters as #root::HostForm>::View<'__k>),*>;
 
-                #[inline]
                 unsafe fn view<'__k>(self) -> Self::View<'__k> {
-                    // SAFETY: the caller's promise, for each field.
-                    unsafe { #repr { #(#members: #root::HostForm::view(self.#members)),* } }
+                    // SAFETY: the caller promised that the launch reaches what is behind every field.
+                    #repr { #(#members: unsafe { <#parameters as #root::HostForm>::view(self.#members) }),* }
                 }
             }
         }
@@ -185,11 +191,10 @@ impl Source<'_> {
         let (name, visibility) = (&input.ident, &input.vis);
         let mut parameters: Vec<_> = input.generics.params.iter().filter_map(bare).collect();
         let arguments = input.generics.params.iter().map(argument);
-        let own_backend = input.generics.type_params().find(|parameter| is_backend(parameter));
-        let backend = own_backend.map_or_else(|| format_ident!("B"), |parameter| parameter.ident.clone());
-        if own_backend.is_none() {
-            parameters.push(parse_quote!(#backend));
-        }
+        let backend = backend(&input.generics).cloned().unwrap_or_else(|| {
+            parameters.push(parse_quote!(__B));
+            format_ident!("__B")
+        });
         let doc = format!("What `{written}{name}` becomes for a kernel.");
         quote! {
             #[doc = #doc]
@@ -219,8 +224,22 @@ fn argument(parameter: &GenericParam) -> TokenStream {
     }
 }
 
-fn is_backend(parameter: &TypeParam) -> bool {
-    parameter.bounds.iter().any(
-        |bound| matches!(bound, TypeParamBound::Trait(bound) if bound.path.segments.last().is_some_and(|last| last.ident == "Backend")),
-    )
+/// The struct's own backend: the first type parameter with the bound `Backend`, inline or in the where clause.
+fn backend(generics: &Generics) -> Option<&Ident> {
+    let is_backend = |bound: &TypeParamBound| matches!(bound, TypeParamBound::Trait(bound) if last_is(&bound.path, "Backend"));
+    let bounded = |parameter: &&TypeParam| {
+        let clauses = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+        let later = clauses.filter_map(|predicate| match predicate {
+            WherePredicate::Type(PredicateType { bounded_ty: Type::Path(ty), bounds, .. }) if ty.path.is_ident(&parameter.ident) => {
+                Some(bounds)
+            }
+            _ => None,
+        });
+        std::iter::once(&parameter.bounds).chain(later).flatten().any(is_backend)
+    };
+    generics.type_params().find(bounded).map(|parameter| &parameter.ident)
+}
+
+fn last_is(path: &Path, name: &str) -> bool {
+    path.segments.last().is_some_and(|last| last.ident == name)
 }

@@ -62,8 +62,6 @@ pub fn derive_device_repr(input: TokenStream) -> TokenStream {
 /// `&mut`: the borrow says how the kernel uses the buffers. A struct with a lifetime, which borrows already, is converted by value too.
 /// The types of a `pub` struct's fields are `pub` themselves, since they show in what is generated.
 ///
-/// A host kernel receives the generated struct too, of what each field looks like there: `MeshRepr<Global<'_, f32>, u32>`.
-///
 /// Attributes of the struct:
 ///
 /// * `#[convert(repr = Name)]` names the generated struct.

@@ -1,6 +1,6 @@
 //! Conversions of values, references, arrays, pairs, options, buffers, views and spans.
 
-use super::{Conversion, Convert, DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair, Span, SpanMut, Value};
+use super::{Conversion, Convert, DevicePtr, DevicePtrMut, Element, HasNull, Nullable, Pair, Span, SpanMut, Value};
 use crate::Result;
 use crate::backend::{AccessMode, Backend};
 use crate::buffer::{Buffer, BufferSlice, BufferSliceMut};
@@ -22,14 +22,10 @@ unsafe impl<B: Backend, T: Value> Convert<B> for T {
 
 macro_rules! references {
     ($($scalar:ty)*) => {$(
-        references!(@one &$scalar, $scalar, *);
-        references!(@one &mut $scalar, $scalar, *);
-        references!(@one &&$scalar, $scalar, **);
-        references!(@one &&mut $scalar, $scalar, **);
-        references!(@one &mut &$scalar, $scalar, **);
-        references!(@one &mut &mut $scalar, $scalar, **);
+        references!(@one &$scalar, $scalar);
+        references!(@one &mut $scalar, $scalar);
     )*};
-    (@one $reference:ty, $scalar:ty, $($star:tt)*) => {
+    (@one $reference:ty, $scalar:ty) => {
         // SAFETY: a scalar holds no address.
         unsafe impl<B: Backend> Convert<B> for $reference {
             type Repr = $scalar;
@@ -39,7 +35,7 @@ macro_rules! references {
             where
                 Self: 'c,
             {
-                Ok($($star)*self)
+                Ok(*self)
             }
         }
     };
@@ -67,40 +63,22 @@ macro_rules! reaching {
 reaching! {
     ('a, B: Backend, T: Element, M: MemoryKind) BufferSlice<'a, B, T, M> => DevicePtr<T>, |this, cx| DevicePtr::new(cx.reach(this.allocation, this.offset(), this.bytes(), AccessMode::Read));
     ('a, B: Backend, T: Element, M: MemoryKind) BufferSliceMut<'a, B, T, M> => DevicePtrMut<T>, |this, cx| DevicePtrMut::new(cx.reach(this.allocation, this.offset(), this.bytes(), AccessMode::Write));
-    ('a, B: Backend, T: Element, M: MemoryKind) SpanOf<'a, B, T, M> => Span<T>, |this, cx| Span::new(this.0.convert(cx)?.address(), this.0.len() as u64);
-    ('a, B: Backend, T: Element, M: MemoryKind) SpanOfMut<'a, B, T, M> => SpanMut<T>, |this, cx| { let len = this.0.len() as u64; SpanMut::new(this.0.convert(cx)?.address(), len) };
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a BufferSliceMut<'_, B, T, M> => DevicePtr<T>, |this, cx| this.as_slice().convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a BufferSlice<'_, B, T, M> => DevicePtr<T>, |this, cx| DevicePtr::new(cx.reach(this.allocation, this.offset(), this.bytes(), AccessMode::Read));
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a mut BufferSliceMut<'_, B, T, M> => DevicePtrMut<T>, |this, cx| this.reborrow().convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a mut BufferSlice<'_, B, T, M> => DevicePtr<T>, |this, cx| DevicePtr::new(cx.reach(this.allocation, this.offset(), this.bytes(), AccessMode::Read));
     ('a, B: Backend, T: Element, M: MemoryKind) &'a Buffer<B, T, M> => DevicePtr<T>, |this, cx| this.as_slice().convert(cx)?;
     ('a, B: Backend, T: Element, M: MemoryKind) &'a mut Buffer<B, T, M> => DevicePtrMut<T>, |this, cx| this.as_slice_mut().convert(cx)?;
-    ('a, B: Backend, T: Element, M: MemoryKind) &BufferSlice<'a, B, T, M> => DevicePtr<T>, |this, cx| (*this).convert(cx)?;
-    ('a, B: Backend, T: Element, M: MemoryKind) &mut BufferSlice<'a, B, T, M> => DevicePtr<T>, |this, cx| (*this).convert(cx)?;
-    ('a, B: Backend, T: Element, M: MemoryKind) &'a BufferSliceMut<'_, B, T, M> => DevicePtr<T>, |this, cx| this.as_slice().convert(cx)?;
-    ('a, B: Backend, T: Element, M: MemoryKind) &'a mut BufferSliceMut<'_, B, T, M> => DevicePtrMut<T>, |this, cx| this.reborrow().convert(cx)?;
+    ('a, 'b, B: Backend, T: Element, M: MemoryKind) &'a &'b Buffer<B, T, M> => DevicePtr<T>, |this, cx| (*this).convert(cx)?;
+    ('a, 'b, B: Backend, T: Element, M: MemoryKind) &'a &'b mut Buffer<B, T, M> => DevicePtr<T>, |this, cx| (&**this).convert(cx)?;
+    ('a, 'b, B: Backend, T: Element, M: MemoryKind) &'a mut &'b Buffer<B, T, M> => DevicePtr<T>, |this, cx| (&**this).convert(cx)?;
+    ('a, 'b, B: Backend, T: Element, M: MemoryKind) &'a mut &'b mut Buffer<B, T, M> => DevicePtrMut<T>, |this, cx| (&mut **this).convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) SpanOf<'a, B, T, M> => Span<T>, |this, cx| Span::new(this.0.convert(cx)?.address(), this.0.len() as u64);
     ('a, B: Backend, T: Element, M: MemoryKind) &SpanOf<'a, B, T, M> => Span<T>, |this, cx| this.clone().convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) SpanOfMut<'a, B, T, M> => SpanMut<T>, |this, cx| { let len = this.0.len() as u64; SpanMut::new(this.0.convert(cx)?.address(), len) };
     ('a, B: Backend, T: Element, M: MemoryKind) &mut SpanOf<'a, B, T, M> => Span<T>, |this, cx| this.clone().convert(cx)?;
-    ('a, B: Backend, T: Element, M: MemoryKind) &'a SpanOfMut<'_, B, T, M> => Span<T>, |this, cx| this.0.as_slice().span().convert(cx)?;
-    ('a, B: Backend, T: Element, M: MemoryKind) &'a mut SpanOfMut<'_, B, T, M> => SpanMut<T>, |this, cx| this.0.reborrow().span_mut().convert(cx)?;
-}
-
-/// References to references, which occur where a struct that borrows is converted by reference. Behind a shared one all is shared.
-macro_rules! nested {
-    ($($From:ident$(<$l:lifetime>)?: $Read:ident $Write:ident;)*) => {$(
-        nested!(@ $From $(<$l>)? &'a &'b => $Read, |this| *this);
-        nested!(@ $From $(<$l>)? &'a &'b mut => $Read, |this| &**this);
-        nested!(@ $From $(<$l>)? &'a mut &'b => $Read, |this| *this);
-        nested!(@ $From $(<$l>)? &'a mut &'b mut => $Write, |this| &mut **this);
-    )*};
-    (@ $From:ident$(<$l:lifetime>)? &$a:lifetime $($outer:ident)? &$b:lifetime $($inner:ident)? => $Repr:ident, |$this:ident| $body:expr) => {
-        reaching! {
-            ($a, $b, $($l,)? B: Backend, T: Element, M: MemoryKind) &$a $($outer)? &$b $($inner)? $From<$($l,)? B, T, M> => $Repr<T>, |$this, cx| ($body).convert(cx)?;
-        }
-    };
-}
-nested! {
-    Buffer: DevicePtr DevicePtrMut;
-    BufferSlice<'v>: DevicePtr DevicePtr;
-    BufferSliceMut<'v>: DevicePtr DevicePtrMut;
-    SpanOf<'v>: Span Span;
-    SpanOfMut<'v>: Span SpanMut;
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a SpanOfMut<'_, B, T, M> => Span<T>, |this, cx| SpanOf(this.0.as_slice()).convert(cx)?;
+    ('a, B: Backend, T: Element, M: MemoryKind) &'a mut SpanOfMut<'_, B, T, M> => SpanMut<T>, |this, cx| SpanOfMut(this.0.reborrow()).convert(cx)?;
 }
 
 /// A view that becomes a [`Span`]: address and length. Made by [`Buffer::span`].
@@ -147,66 +125,49 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     }
 }
 
-/// Arrays, pairs and options, by value and by reference: each part is converted in the same way.
-macro_rules! compound {
-    ([$($l:lifetime)?] $($r:tt)*) => {
-        // SAFETY: each element reports what it reaches.
-        unsafe impl<$($l,)? B: Backend, A, R: DeviceRepr, const N: usize> Convert<B> for $($r)* [A; N]
-        where
-            $($r)* A: Convert<B, Repr = R>,
-        {
-            type Repr = [R; N];
+// SAFETY: each element reports what it reaches.
+unsafe impl<B: Backend, A: Convert<B>, const N: usize> Convert<B> for [A; N] {
+    type Repr = [A::Repr; N];
 
-            #[inline]
-            fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Self::Repr>
-            where
-                Self: 'c,
-            {
-                let mut out = [const { MaybeUninit::uninit() }; N];
-                for (place, one) in out.iter_mut().zip(self) {
-                    place.write(one.convert(cx)?);
-                }
-                // SAFETY: every element was written; representations are `Copy`, so nothing is dropped twice.
-                Ok(out.map(|one| unsafe { one.assume_init() }))
-            }
+    #[inline]
+    fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Self::Repr>
+    where
+        Self: 'c,
+    {
+        let mut out = [const { MaybeUninit::uninit() }; N];
+        for (place, one) in out.iter_mut().zip(self) {
+            place.write(one.convert(cx)?);
         }
-
-        // SAFETY: both report what they reach.
-        unsafe impl<$($l,)? B: Backend, F, S, P: DeviceRepr, Q: DeviceRepr> Convert<B> for $($r)* (F, S)
-        where
-            $($r)* F: Convert<B, Repr = P>,
-            $($r)* S: Convert<B, Repr = Q>,
-        {
-            type Repr = Pair<P, Q>;
-
-            #[inline]
-            fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Self::Repr>
-            where
-                Self: 'c,
-            {
-                let (first, second) = self;
-                Ok(Pair { first: first.convert(cx)?, second: second.convert(cx)? })
-            }
-        }
-
-        // SAFETY: what is there reports what it reaches; null reaches nothing.
-        unsafe impl<$($l,)? B: Backend, A, R: HasNull> Convert<B> for $($r)* Option<A>
-        where
-            $($r)* A: Convert<B, Repr = R>,
-        {
-            type Repr = Nullable<R>;
-
-            #[inline]
-            fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Self::Repr>
-            where
-                Self: 'c,
-            {
-                let some = self.into_iter().next();
-                Ok(Nullable::new(some.map(|some| some.convert(cx)).transpose()?))
-            }
-        }
-    };
+        // SAFETY: every element was written; representations are `Copy`, so nothing is dropped twice.
+        Ok(out.map(|one| unsafe { one.assume_init() }))
+    }
 }
-compound!([]);
-compound!(['a] &'a);
-compound!(['a] &'a mut);
+
+// SAFETY: both report what they reach.
+unsafe impl<B: Backend, F: Convert<B>, S: Convert<B>> Convert<B> for (F, S) {
+    type Repr = Pair<F::Repr, S::Repr>;
+
+    #[inline]
+    fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Self::Repr>
+    where
+        Self: 'c,
+    {
+        Ok(Pair { first: self.0.convert(cx)?, second: self.1.convert(cx)? })
+    }
+}
+
+// SAFETY: what is there reports what it reaches; null reaches nothing.
+unsafe impl<B: Backend, A: Convert<B>> Convert<B> for Option<A>
+where
+    A::Repr: HasNull,
+{
+    type Repr = Nullable<A::Repr>;
+
+    #[inline]
+    fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Self::Repr>
+    where
+        Self: 'c,
+    {
+        Ok(Nullable::new(self.map(|some| some.convert(cx)).transpose()?))
+    }
+}

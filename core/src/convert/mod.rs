@@ -7,6 +7,7 @@
 
 mod arguments;
 mod impls;
+mod references;
 mod repr;
 
 pub(crate) use arguments::check_aliases;

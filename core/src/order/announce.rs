@@ -645,6 +645,9 @@ impl<B: Backend> Order<B> {
         // SAFETY: the caller holds the event's lock, so no record of it is in progress.
         unsafe { self.backend.stream_wait_event(state.queue()?, event) }?;
         state.clock.raise(clock);
+        // It counts as a submission: whoever waits for the stream waits for the event too.
+        state.count += 1;
+        state.submitted = state.count;
         Ok(())
     }
 
@@ -666,9 +669,14 @@ impl<B: Backend> Order<B> {
         lane.lock().snapshot(lane.slot).1
     }
 
-    /// The final point of a stream whose handle is gone.
-    pub(crate) fn retire(&self, slot: Slot) -> Result<Option<Checkpoint<B>>> {
-        self.point_now(&self.lane(slot))
+    /// Whether all work of a stream whose handle is gone is complete, as far as the host knows; asks the driver if `poll`.
+    pub(crate) fn is_over(&self, slot: Slot, poll: bool) -> bool {
+        let lane = self.lane(slot);
+        if poll {
+            return self.is_lane_complete(&lane).unwrap_or(false);
+        }
+        let submitted = lane.lock().submitted;
+        self.ledger().host.get(slot) >= submitted
     }
 
     /// Recycles the slot of a stream whose final event is complete: the host's vector covers it; the count goes on.
@@ -694,11 +702,6 @@ impl<B: Backend> Order<B> {
         let lanes = self.lanes();
         let ours = lanes.iter().filter(|lane| lane.device.ordinal == device.ordinal);
         ours.flat_map(|lane| std::mem::take(&mut lane.lock().spare)).filter_map(|event| Arc::try_unwrap(event).ok()).collect()
-    }
-
-    /// Whether the host knows the stream's work up to this point to be complete.
-    pub(crate) fn host_covers(&self, clock: &Clock) -> bool {
-        self.ledger().host.covers(clock)
     }
 
     /// What every stream has submitted so far, for unloading code behind it.

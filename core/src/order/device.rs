@@ -4,7 +4,7 @@
 
 use super::announce::Order;
 use super::bugs::{Bug, bug};
-use super::clock::{Clock, Slot};
+use super::clock::Slot;
 use super::deferred::{Deferred, Node, Retired};
 use super::uses::Needs;
 use crate::backend::{AllocationDescriptor, Backend, DeviceInfo, EventDescriptor, MemoryKind};
@@ -35,8 +35,8 @@ struct House<B: Backend> {
     parked: HashMap<(MemoryKind, u64), Vec<Box<Node<B>>>>,
     /// Bytes of it, by kind.
     parked_bytes: HashMap<MemoryKind, u64>,
-    /// Streams without a handle, and all that comes before their end.
-    streams: Vec<(Slot, Arc<B::Event>, Clock)>,
+    /// Streams without a handle.
+    streams: Vec<Slot>,
     /// Modules without a handle, and all that was submitted when they were dropped.
     modules: Vec<(B::Module, Needs)>,
 }
@@ -146,11 +146,7 @@ impl<B: Backend> DeviceState<B> {
             }
             _ => match node.retired {
                 Retired::Block(_) => {}
-                Retired::Stream(slot) => match order.retire(slot) {
-                    Ok(Some(point)) => house.streams.push((slot, point.event, point.clock)),
-                    Ok(None) => self.recycle(order, slot),
-                    Err(error) => self.defer_error(error),
-                },
+                Retired::Stream(slot) => house.streams.push(slot),
                 // SAFETY: the user's handle is gone, and it held the event alone, so no call on it is in progress.
                 Retired::Event(event) => self.deferred_call(unsafe { order.backend.event_destroy(event) }),
                 Retired::Module(module) => house.modules.push((module, order.everything_submitted())),
@@ -189,15 +185,8 @@ impl<B: Backend> DeviceState<B> {
     pub(crate) fn collect(&self, order: &Order<B>, poll: bool) {
         let mut house = self.house.lock();
         let House { streams, modules, .. } = &mut *house;
-        let done: Vec<Slot> = streams
-            .extract_if(.., |(_, event, clock)| {
-                if poll && !order.host_covers(clock) && order.backend.event_query(event).unwrap_or(false) {
-                    order.host_learns(clock);
-                }
-                order.host_covers(clock) || bug(Bug::RecycledEarly)
-            })
-            .map(|(slot, ..)| slot)
-            .collect();
+        let ended = |slot: &mut Slot| order.is_over(*slot, poll) || bug(Bug::RecycledEarly);
+        let done: Vec<Slot> = streams.extract_if(.., ended).collect();
         for slot in done {
             self.recycle(order, slot);
         }

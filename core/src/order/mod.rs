@@ -16,3 +16,12 @@ pub(crate) use announce::{Lane, Order, Submission, Tracked};
 pub(crate) use clock::Clock;
 pub(crate) use deferred::{Block, ListId, Node, Retired};
 pub(crate) use device::DeviceState;
+
+#[cfg(test)]
+mod log;
+#[cfg(all(test, loom))]
+mod loom;
+#[cfg(all(test, not(loom), feature = "host"))]
+mod model;
+#[cfg(test)]
+mod program;
