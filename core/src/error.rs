@@ -386,14 +386,17 @@ impl fmt::Display for Error {
             (true, Some(device)) => write!(f, " on device {device}")?,
             (true, None) => {}
         }
-        write!(f, ": {kind}")?;
+        // What follows the kind's first line (what was tried, a compiler's log) comes last.
+        let kind = kind.to_string();
+        let (first, more) = kind.find('\n').map_or((kind.as_str(), ""), |end| kind.split_at(end));
+        write!(f, ": {first}")?;
         if let Some(NativeCode { value, name }) = code {
             write!(f, " ({name}, {value})")?;
         }
         for (key, value) in context {
             write!(f, "; {key}: {value}")?;
         }
-        Ok(())
+        f.write_str(more)
     }
 }
 

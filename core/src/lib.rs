@@ -35,7 +35,7 @@ mod sync;
 pub use buffer::{Buffer, BufferSlice, BufferSliceMut, HostData, HostGuard, HostGuardMut, PendingRead};
 pub use convert::{
     Argument, Arguments, At, Conversion, Convert, Converted, DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair,
-    Parameters, Signature, Span, SpanMut, SpanOf, SpanOfMut, Untyped, Value,
+    Parameters, Signature, Span, SpanMut, SpanOf, SpanOfMut, Untracked, Untyped, Value,
 };
 pub use device::{Device, Runtime};
 pub use error::{Error, ErrorKind, NativeCode, Result, Text};

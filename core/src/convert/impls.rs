@@ -125,6 +125,62 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     }
 }
 
+/// An address that is passed to kernels without being tracked. Made by [`Buffer::untracked`].
+#[derive(Clone, Copy, Debug)]
+pub struct Untracked<R>(R);
+
+// SAFETY: whoever made it promised to order and keep what it reaches (`Buffer::untracked`).
+unsafe impl<B: Backend, R: HasNull> Convert<B> for Untracked<R> {
+    type Repr = R;
+
+    #[inline]
+    fn convert<'c>(self, _: &mut Conversion<'c, B>) -> Result<R>
+    where
+        Self: 'c,
+    {
+        Ok(self.0)
+    }
+}
+
+impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
+    /// The buffer as an argument that is not tracked: launches with it are not ordered by it, and record no use of it.
+    ///
+    /// # Safety
+    /// * Every launch with it is ordered by other means after what writes these elements, and before what writes them next.
+    /// * The buffer is not dropped before every such launch is complete.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// let (device, axpy) = axpy()?;
+    /// let stream = device.stream()?;
+    /// let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// # let program = polywarp_core::Program::new("copy").host::<(polywarp_core::DevicePtr<f32>, polywarp_core::SpanMut<f32>), _>("copy",
+    /// #     |thread: &polywarp_core::Thread<'_>, x: polywarp_core::Global<'_, f32>, y: polywarp_core::HostSpanMut<'_, f32>| {
+    /// #         if let Some(i) = thread.within(y.len()) { y.store(i, unsafe { x.load(i) }) }
+    /// #     });
+    /// # let module = polywarp_core::Module::load(&device, &program)?;
+    /// # let copy = unsafe { module.bind::<(polywarp_core::DevicePtr<f32>, polywarp_core::SpanMut<f32>)>("copy") }?;
+    /// // SAFETY: the same stream wrote `x`, and `x` lives until the download below.
+    /// let x_untracked = unsafe { x.untracked() };
+    /// copy.launch(&stream, 4, (x_untracked, y.span_mut()))?;
+    /// assert_eq!(y.download(&stream)?, [1.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
+    #[must_use]
+    pub unsafe fn untracked(&self) -> Untracked<DevicePtr<T>> {
+        Untracked(DevicePtr::new(self.device_address()))
+    }
+
+    /// The same for a kernel that writes the elements.
+    ///
+    /// # Safety
+    /// As for [`untracked`](Self::untracked), and the launch is ordered after what reads them too.
+    #[must_use]
+    pub unsafe fn untracked_mut(&mut self) -> Untracked<DevicePtrMut<T>> {
+        Untracked(DevicePtrMut::new(self.device_address()))
+    }
+}
+
 // SAFETY: each element reports what it reaches.
 unsafe impl<B: Backend, A: Convert<B>, const N: usize> Convert<B> for [A; N] {
     type Repr = [A::Repr; N];

@@ -12,7 +12,7 @@ mod repr;
 
 pub(crate) use arguments::check_aliases;
 pub use arguments::{Argument, Arguments, At, Converted, Parameters, Signature, Untyped};
-pub use impls::{SpanOf, SpanOfMut};
+pub use impls::{SpanOf, SpanOfMut, Untracked};
 pub use repr::{DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair, Span, SpanMut, Value};
 
 use crate::Result;

@@ -84,7 +84,7 @@ impl Device {
         info.memory_bytes = self.0.memory_bytes;
         info.features = self.0.features;
         info.limits = self.0.limits.clone();
-        info.quirks = Quirks::NONE.with(Quirk::RunsOnHost);
+        info.quirks = Quirks::NONE.with(Quirk::RunsOnHost).with(Quirk::BoundedQueue);
         info
     }
 

@@ -26,6 +26,9 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How often a wait looks before it sleeps: some microseconds.
 const SPINS: u32 = 200;
 
+/// Work that a stream holds before whoever submits more must wait: enough that nobody meets it who does not outrun the device for long.
+pub(super) const FULL: usize = 1 << 16;
+
 /// One piece of work.
 #[derive(Debug)]
 pub(super) enum Task {
@@ -65,6 +68,7 @@ pub struct Stream {
 struct Queue {
     state: Mutex<State>,
     submitted: Condvar,
+    taken: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -87,10 +91,19 @@ impl Stream {
         &self.device
     }
 
-    /// Appends work; never waits for any.
+    /// Work that is queued, not counting what runs.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.queue.state.lock().tasks.len()
+    }
+
+    /// Appends work; waits only while the queue is full.
     pub(super) fn submit(&self, task: Task, operation: &'static str) -> Result<()> {
         self.device.check(operation)?;
         let mut state = self.queue.state.lock();
+        while state.tasks.len() >= FULL {
+            self.queue.taken.wait(&mut state);
+        }
         self.ensure_worker(&mut state, operation)?;
         self.append(&mut state, task);
         Ok(())
@@ -161,6 +174,9 @@ impl Queue {
         loop {
             if let Some(task) = state.tasks.pop_front() {
                 state.busy = true;
+                if state.tasks.len() + 1 == FULL {
+                    self.taken.notify_all();
+                }
                 return Some(task);
             }
             let leave = state.closed || self.submitted.wait_for(&mut state, IDLE).timed_out() && state.tasks.is_empty();

@@ -696,3 +696,38 @@ fn a_stream_works_again_after_its_worker_left() {
     let [first, second] = receive.try_iter().collect::<Vec<_>>().try_into().unwrap();
     assert_ne!(first, second);
 }
+
+#[test]
+fn a_full_queue_makes_whoever_submits_wait() {
+    use super::queue::FULL;
+    let rig = Rig::threads(1);
+    let stream = Arc::new(rig.stream());
+    let gate = rig.hold(&stream);
+    let (done, submitted) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let submitter = {
+        let (host, stream, done, submitted) = (rig.host.clone(), Arc::clone(&stream), Arc::clone(&done), Arc::clone(&submitted));
+        std::thread::spawn(move || {
+            for _ in 0..FULL + 100 {
+                let done = Arc::clone(&done);
+                let function = HostFunction::new(move || {
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+                // SAFETY: counting does not unwind.
+                unsafe { host.stream_host_function(&stream, function) }.unwrap();
+                submitted.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    // queue: [gate runs] [FULL counts]; the submitter holds the next one
+    while stream.queued() < FULL {
+        std::thread::yield_now();
+    }
+    assert!(submitted.load(Ordering::Relaxed) as usize <= FULL + 1);
+    gate.open();
+    submitter.join().unwrap();
+    let event = rig.event();
+    // SAFETY: the event is this test's own.
+    unsafe { rig.host.event_record(&stream, &event) }.unwrap();
+    rig.host.event_wait(&event).unwrap();
+    assert_eq!(done.load(Ordering::Relaxed) as usize, FULL + 100);
+}

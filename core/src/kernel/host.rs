@@ -72,17 +72,21 @@ impl Thread<'_> {
     }
 
     /// The index along x, if it is less than `len`: the guard that every ragged launch needs.
+    ///
+    /// No two threads get the same index, whatever the geometry: threads off the axis (y or z not 0) get none.
     #[must_use]
     #[inline]
     pub fn within(&self, len: usize) -> Option<usize> {
-        Some(self.index(0)).filter(|&index| index < len)
+        Some(self.index(0)).filter(|&index| index < len && self.index(1) == 0 && self.index(2) == 0)
     }
 
     /// The indices along x and y, if they lie inside of the area.
+    ///
+    /// No two threads get the same indices, whatever the geometry: threads off the plane (z not 0) get none.
     #[must_use]
     #[inline]
     pub fn within_area(&self, width: usize, height: usize) -> Option<(usize, usize)> {
-        Some((self.index(0), self.index(1))).filter(|&(x, y)| x < width && y < height)
+        Some((self.index(0), self.index(1))).filter(|&(x, y)| x < width && y < height && self.index(2) == 0)
     }
 
     /// Returns when every thread of the block that has not finished is here. `__syncthreads`.

@@ -89,11 +89,28 @@ pub(crate) fn check_features<B: Backend>(kernel: &KernelState<B>, geometry: &Geo
     }
     let features = kernel.device().info().features;
     let lacks = |feature| Err(kernel.device().state.error(ErrorKind::Unsupported { feature }, "launch"));
-    if geometry.cooperative && !features.contains(Feature::CooperativeLaunch) {
-        return lacks(Feature::CooperativeLaunch);
+    if geometry.cooperative {
+        if !features.contains(Feature::CooperativeLaunch) {
+            return lacks(Feature::CooperativeLaunch);
+        }
+        check_residency(kernel, geometry)?;
     }
     if geometry.cluster != [1; 3] && !features.contains(Feature::Clusters) {
         return lacks(Feature::Clusters);
     }
     Ok(())
+}
+
+/// All blocks of a cooperative launch are resident at the same time.
+fn check_residency<B: Backend>(kernel: &KernelState<B>, geometry: &Geometry) -> Result<()> {
+    let device = kernel.device();
+    let threads = geometry.block.iter().product();
+    let resident =
+        device.order().backend.occupancy(&kernel.function, threads, geometry.shared_bytes).map_err(|error| device.settle(error))?;
+    let limit = u64::from(resident) * u64::from(device.info().limits.multiprocessors);
+    let asked = geometry.grid.iter().map(|&axis| u64::from(axis)).product();
+    if asked <= limit {
+        return Ok(());
+    }
+    Err(device.state.error(ErrorKind::LimitExceeded { axis: "blocks of a cooperative launch".into(), asked, limit }, "launch"))
 }

@@ -158,7 +158,6 @@ macro_rules! caught {
 caught! {
     record_without_waiting RecordWithoutWaiting CROSSED;
     submit_unlocked SubmitUnlocked ONE_STREAM;
-    one_list_at_a_time OneListAtATime CROSSED;
     guard_enters_after_wait GuardEntersAfterWait GUARD;
     host_raised_to_count HostRaisedToCountAtReturn HOST_WAIT;
     event_recorded_between EventRecordedBetween EVENTS;
