@@ -32,7 +32,7 @@ mod order;
 mod stream;
 mod sync;
 
-pub use buffer::{Buffer, BufferSlice, BufferSliceMut, HostData, HostGuard, HostGuardMut, PendingRead};
+pub use buffer::{Buffer, BufferSlice, BufferSliceMut, HostData, HostGuard, HostGuardMut, PendingRead, ReadFuture};
 pub use convert::{
     Argument, Arguments, At, Conversion, Convert, Converted, DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair,
     Parameters, Signature, Span, SpanMut, SpanOf, SpanOfMut, Untracked, Untyped, Value,

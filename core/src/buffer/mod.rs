@@ -1,10 +1,12 @@
 //! Typed buffers and views of them.
 
+mod future;
 mod host;
 mod region;
 mod slice;
 mod transfer;
 
+pub use future::ReadFuture;
 pub use host::{HostGuard, HostGuardMut};
 pub(crate) use region::Region;
 pub use slice::{BufferSlice, BufferSliceMut};

@@ -174,9 +174,10 @@ pub(super) fn check<T: CheckedBitPattern>(bits: Vec<T::Bits>) -> Result<Vec<T>, 
 /// Elements on their way to the host; see [`BufferSlice::start_download`](super::BufferSlice::start_download).
 ///
 /// It owns the pinned memory that they arrive in. Dropped, it lets that be reused when they have arrived.
+/// It can be awaited: see [`ReadFuture`](super::ReadFuture).
 #[must_use = "the result has not been asked for"]
 pub struct PendingRead<B: Backend, T> {
-    slot: Option<Arc<Allocation<B>>>,
+    pub(super) slot: Option<Arc<Allocation<B>>>,
     len: usize,
     holds: PhantomData<fn() -> T>,
 }

@@ -12,7 +12,7 @@ use crate::sync::Mutex;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 
 /// One opened device. Shared by everything made from it.
 pub(crate) struct DeviceState<B: Backend> {
@@ -27,6 +27,27 @@ pub(crate) struct DeviceState<B: Backend> {
     kernel_names: Mutex<Vec<Arc<str>>>,
     /// Ordinals of devices whose memory kernels of this one reach.
     peers: Mutex<Vec<u32>>,
+    pub(crate) reaper: Reaper,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that waits on behalf of others; started by the first who asks, gone with the device.
+#[derive(Debug, Default)]
+pub(crate) struct Reaper(OnceLock<Option<mpsc::Sender<Job>>>);
+
+impl Reaper {
+    /// Has the thread do this after all that it was given before.
+    pub(crate) fn send(&self, job: Job) -> Result<()> {
+        let start = || {
+            let (jobs, received) = mpsc::channel::<Job>();
+            let work = move || received.into_iter().for_each(|job| job());
+            std::thread::Builder::new().name("polywarp-reaper".into()).spawn(work).ok().map(|_| jobs)
+        };
+        let sent = self.0.get_or_init(start).as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        let refusal = || Error::new(ErrorKind::Driver { what: "no thread to wait with".into() }, "read");
+        if sent { Ok(()) } else { Err(refusal()) }
+    }
 }
 
 /// What was dropped and taken off the deferred list, and waits until its uses are complete.
@@ -61,6 +82,7 @@ impl<B: Backend> DeviceState<B> {
             errors: Mutex::new(Vec::new()),
             kernel_names: Mutex::new(Vec::new()),
             peers: Mutex::new(Vec::new()),
+            reaper: Reaper::default(),
         }
     }
 
