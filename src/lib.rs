@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+#![cfg_attr(feature = "host", doc = include_str!("../README.md"))]
 //!
 //! # In this crate
 //!

@@ -1,4 +1,4 @@
-//! Locks, condition variables and atomics of the ordering protocol: parking_lot's, loom's under `cfg(loom)`, and in unit
+//! Locks, condition variables and atomics of the ordering protocol: `parking_lot`'s, loom's under `cfg(loom)`, and in unit
 //! tests with a hook at every step, where a model's scheduler may run another thread.
 
 #[cfg(loom)]
@@ -120,6 +120,7 @@ pub(crate) mod schedule {
     }
 
     /// Calls `hook(blocked)` at every step of this thread, until reset to `None`.
+    #[cfg(feature = "host")]
     pub(crate) fn set(hook: Option<fn(bool)>) {
         HOOK.set(hook);
     }

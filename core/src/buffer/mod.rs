@@ -15,6 +15,8 @@ use crate::convert::Element;
 use crate::device::Device;
 use crate::memory::{Allocation, DeviceMemory, MemoryKind, PinnedMemory, UnifiedMemory};
 use crate::order::Lane;
+#[cfg(any(test, feature = "counters"))]
+use crate::order::Tracked;
 use crate::stream::Stream;
 use crate::{ErrorKind, Result};
 use std::fmt;
@@ -256,6 +258,14 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
         let mut copy = Self::new(&stream.device, self.len, Some(&stream.lane))?;
         copy.copy_from(stream, self)?;
         Ok(copy)
+    }
+
+    /// How many uses are recorded, for tests of what conversion, guards and failures leave behind.
+    #[cfg(any(test, feature = "counters"))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn recorded_uses(&self) -> usize {
+        self.allocation.as_ref().map_or(0, |allocation| self.device.order().ledger().lists[allocation.list()].len())
     }
 
     /// Where the device finds it; null if it has no bytes. Work past polywarp that uses the address is not ordered: see

@@ -31,8 +31,8 @@ pub(crate) const LEAVES: usize = 16;
 /// `#[derive(Convert)]`.
 ///
 /// # Safety
-/// * `convert` reports, through [`Conversion::read`] and [`Conversion::write`], every byte that the kernel may reach through the value it
-///   yields, and yields no other address.
+/// * Every byte that the kernel may reach through the value that `convert` yields is reported to the [`Conversion`], as converting buffers
+///   and views does; it yields no other address.
 /// * It has no effect besides: no driver call, no change of state.
 ///
 /// ```

@@ -73,7 +73,7 @@ unsafe impl<T: DeviceRepr, const N: usize> DeviceRepr for [T; N] {
     unsafe fn store(&self, to: *mut u8) {
         for (index, one) in self.iter().enumerate() {
             // SAFETY: the caller promised room for `N` elements; this is the place of one.
-            unsafe { one.store(to.add(index * size_of::<T>())) };
+            unsafe { one.store(to.wrapping_add(index * size_of::<T>())) };
         }
     }
 }
@@ -245,9 +245,9 @@ unsafe impl<F: DeviceRepr, S: DeviceRepr> DeviceRepr for Pair<F, S> {
     #[inline]
     unsafe fn store(&self, to: *mut u8) {
         // SAFETY: the caller promised room for the whole pair; this is the place of the first.
-        unsafe { self.first.store(to.add(std::mem::offset_of!(Self, first))) };
+        unsafe { self.first.store(to.wrapping_add(std::mem::offset_of!(Self, first))) };
         // SAFETY: as above; this is the place of the second.
-        unsafe { self.second.store(to.add(std::mem::offset_of!(Self, second))) };
+        unsafe { self.second.store(to.wrapping_add(std::mem::offset_of!(Self, second))) };
     }
 }
 

@@ -332,7 +332,9 @@ impl<F: HostForm, S: HostForm> HostForm for Pair<F, S> {
 
     unsafe fn view<'k>(self) -> Self::View<'k> {
         // SAFETY: the caller's promise, for both.
-        unsafe { (self.first.view(), self.second.view()) }
+        let first = unsafe { self.first.view() };
+        // SAFETY: as above.
+        (first, unsafe { self.second.view() })
     }
 }
 

@@ -155,18 +155,18 @@ impl LaunchConfig {
 
     #[cold]
     fn explain(&self, limits: &Limits, function: &FunctionInfo, threads: u64) -> Result<()> {
-        for axis in 0..3 {
+        for (axis, name) in AXES.iter().enumerate() {
             if self.block[axis] == 0 {
-                return Err(invalid(format!("block.{} is 0; a block has at least one thread on every axis", AXES[axis])));
+                return Err(invalid(format!("block.{name} is 0; a block has at least one thread on every axis")));
             }
-            at_most(format!("block.{}", AXES[axis]), self.block[axis].into(), limits.max_block[axis].into())?;
+            at_most(format!("block.{name}"), self.block[axis].into(), limits.max_block[axis].into())?;
         }
         at_most("threads of a block".into(), threads, limits.max_block_threads.into())?;
         at_most("threads of a block for this kernel".into(), threads, function.max_block_threads.into())?;
         let shared = u64::from(self.shared_bytes);
         at_most("dynamic shared bytes of a block for this kernel".into(), shared, function.max_dynamic_shared_bytes.into())?;
-        for axis in 0..3 {
-            at_most(format!("grid.{}", AXES[axis]), self.grid[axis], limits.max_grid[axis].into())?;
+        for (axis, name) in AXES.iter().enumerate() {
+            at_most(format!("grid.{name}"), self.grid[axis], limits.max_grid[axis].into())?;
         }
         at_most("threads of the grid".into(), self.threads(), limits.max_grid_threads)?;
         self.explain_cluster(limits)
@@ -175,10 +175,10 @@ impl LaunchConfig {
     fn explain_cluster(&self, limits: &Limits) -> Result<()> {
         let blocks = product(&self.cluster);
         at_most("blocks of a cluster".into(), blocks, limits.max_cluster_blocks.into())?;
-        for axis in 0..3 {
+        for (axis, name) in AXES.iter().enumerate() {
             let (grid, cluster) = (self.grid[axis], u64::from(self.cluster[axis]));
             if cluster == 0 || !grid.is_multiple_of(cluster) {
-                return Err(invalid(format!("grid.{} is {grid}, which clusters of {cluster} blocks do not divide", AXES[axis])));
+                return Err(invalid(format!("grid.{name} is {grid}, which clusters of {cluster} blocks do not divide")));
             }
         }
         Ok(())

@@ -1,5 +1,9 @@
 //! Deliberate mistakes, compiled for tests only: each is a deviation that a reader could take from the text, and each must be caught.
 
+pub(crate) use switch::bug;
+#[cfg(all(test, feature = "host"))]
+pub(crate) use switch::with_bug;
+
 /// A wrong tracker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(test), allow(dead_code, reason = "the hooks are compiled for tests only"))]
@@ -52,6 +56,14 @@ pub(crate) enum Bug {
     NoDropGuard,
 }
 
+#[cfg(not(test))]
+mod switch {
+    #[inline(always)]
+    pub(crate) const fn bug(_: super::Bug) -> bool {
+        false
+    }
+}
+
 #[cfg(test)]
 mod switch {
     use super::Bug;
@@ -67,6 +79,7 @@ mod switch {
     }
 
     /// Runs with one mistake switched on for this thread.
+    #[cfg(feature = "host")]
     pub(crate) fn with_bug<R>(bug: Option<Bug>, run: impl FnOnce() -> R) -> R {
         struct Reset;
         impl Drop for Reset {
@@ -79,15 +92,3 @@ mod switch {
         run()
     }
 }
-
-#[cfg(not(test))]
-mod switch {
-    #[inline(always)]
-    pub(crate) const fn bug(_: super::Bug) -> bool {
-        false
-    }
-}
-
-pub(crate) use switch::bug;
-#[cfg(test)]
-pub(crate) use switch::with_bug;

@@ -17,11 +17,11 @@ pub(crate) use clock::Clock;
 pub(crate) use deferred::{Block, ListId, Node, Retired};
 pub(crate) use device::DeviceState;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "host"))]
 mod log;
-#[cfg(all(test, loom))]
+#[cfg(all(test, loom, feature = "host"))]
 mod loom;
 #[cfg(all(test, not(loom), feature = "host"))]
 mod model;
-#[cfg(test)]
+#[cfg(all(test, feature = "host"))]
 mod program;

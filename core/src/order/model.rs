@@ -391,6 +391,8 @@ mod caught {
         refused_wait_taken_in RefusedWaitTakenIn;
         prune_by_overlap PruneByOverlap;
         read_prunes_write ReadPrunesWrite;
+        capped_use_list CappedList;
+        merged_list_loses_a_part MergeLosesPart;
         lists_one_at_a_time OneListAtATime;
         guard_entered_after_its_wait GuardEntersAfterWait;
         host_raised_to_the_count_at_return HostRaisedToCountAtReturn;
