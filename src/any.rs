@@ -163,11 +163,12 @@ fn mixed(operation: &'static str, chosen: &'static str, handles: &[(&str, &str)]
     Error::new(ErrorKind::WrongRuntime { what: what.join(" and ").into() }, operation).on(chosen, None)
 }
 
+// SAFETY: the backend behind it keeps the promises.
 #[cfg_attr(
     not(any(feature = "host", feature = "cuda", feature = "hip")),
     allow(unused_variables, reason = "with no backend compiled in nothing is forwarded")
 )]
-impl Backend for AnyBackend {
+unsafe impl Backend for AnyBackend {
     type Device = AnyDevice;
     type Stream = AnyStream;
     type Event = AnyEvent;

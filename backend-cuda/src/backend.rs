@@ -64,7 +64,8 @@ handles! {
     ExecutableGraph
 }
 
-impl Backend for Cuda {
+// SAFETY: the driver keeps the promises; no stream, memory or module is handed out yet.
+unsafe impl Backend for Cuda {
     type Device = Device;
     type Stream = Stream;
     type Event = Event;

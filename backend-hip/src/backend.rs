@@ -64,7 +64,8 @@ handles! {
     ExecutableGraph
 }
 
-impl Backend for Hip {
+// SAFETY: the runtime keeps the promises; no stream, memory or module is handed out yet.
+unsafe impl Backend for Hip {
     type Device = Device;
     type Stream = Stream;
     type Event = Event;

@@ -187,6 +187,7 @@ fn infer(thread: &Thread<'_>, network: NetworkView<'_>) {
         let sum = unsafe { layer.weights[0].load(0) } + unsafe { layer.weights[1].load(0) };
         sum * layer.weight.scale + f32::from(layer.weight.bias) + (layer.shape.0 * layer.shape.1) as f32
     };
+    // SAFETY: the index is within each view.
     let nested: f32 = network.nested.iter().map(|(x, n)| unsafe { x.load(usize::from(*n)) }).sum();
     let masked = if network.mask.is_null() { 1.0 } else { 0.0 };
     // SAFETY: the buffer has one element, and one thread writes it.

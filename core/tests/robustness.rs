@@ -209,6 +209,33 @@ fn values_that_are_none_are_found_by_a_checked_download() -> Result<()> {
 }
 
 #[test]
+fn kernels_write_no_padding() -> Result<()> {
+    #[derive(Clone, Copy, polywarp_core::DeviceRepr)]
+    #[repr(C)]
+    struct Padded {
+        small: u8,
+        large: u32,
+    }
+    let device = device();
+    let stream = device.stream()?;
+    let copies = |thread: &Thread<'_>, x: HostSpanMut<'_, Padded>| {
+        let shared = thread.shared::<Padded>(0, 1);
+        shared.store(0, Padded { small: 1, large: 2 });
+        x.store(0, shared.load(0));
+    };
+    let module = Module::load(&device, &Program::new("padded").host::<(SpanMut<Padded>,), _>("copies", copies))?;
+    // SAFETY: the spans check bounds, and the launch has one thread.
+    let kernel = unsafe { module.bind::<(SpanMut<Padded>,)>("copies") }?;
+    let mut x = stream.upload(&[Padded { small: 3, large: 4 }])?;
+    kernel.launch(&stream, LaunchConfig::new(1, 1).shared_bytes(8), (x.span_mut(),))?;
+    stream.wait()?;
+    // SAFETY: the kernel has ended, and nothing else uses the eight bytes, all of which the upload wrote.
+    let bytes = x.as_slice().lend(&stream, |address| unsafe { *(address.0 as *const [u8; 8]) })?;
+    assert_eq!(bytes, [1, 0, 0, 0, 2, 0, 0, 0]);
+    Ok(())
+}
+
+#[test]
 fn geometry_beyond_limits_is_refused_before_the_driver() -> Result<()> {
     let device = device();
     let (stream, kernel) = (device.stream()?, kernel(&device));
@@ -374,7 +401,11 @@ fn the_process_exits_with_work_in_flight() {
         let device = device();
         let (stream, gate, kernel) = (device.stream().unwrap(), Arc::new(Gate::new()), kernel(&device));
         let waits = Arc::clone(&gate);
-        stream.host_function(move || drop(waits.wait())).unwrap();
+        stream
+            .host_function(move || {
+                let _opened = waits.wait();
+            })
+            .unwrap();
         let (x, mut y) = (device.alloc::<f32>(1 << 16).unwrap(), device.alloc::<f32>(1 << 16).unwrap());
         kernel.launch(&stream, 1 << 16, (x.span(), y.span_mut(), 1.0)).unwrap();
         drop((x, y));
@@ -698,7 +729,8 @@ fn a_guard_refuses_launches_with_arguments_converted_before() -> Result<()> {
     let device = device();
     let (stream, kernel) = (device.stream()?, kernel(&device));
     let (mut x, mut y) = (device.alloc_unified::<f32>(4)?, device.alloc_unified::<f32>(4)?);
-    (x.fill(&stream, 1.0)?, y.fill(&stream, 0.0)?);
+    x.fill(&stream, 1.0)?;
+    y.fill(&stream, 0.0)?;
     let (prepared, converted) = kernel.prepare((x.span(), y.span_mut(), 1.0))?;
     let reads = x.read()?;
     prepared.launch(&stream, 4, &converted)?;
@@ -809,7 +841,11 @@ fn memory_of_a_stream_that_is_held_is_waited_for_not_refused() {
         let (stream, other, gate) = (device.stream().unwrap(), device.stream().unwrap(), Arc::new(Gate::new()));
         let mut x = device.alloc::<u8>(800 << 10).unwrap();
         let waits = Arc::clone(&gate);
-        stream.host_function(move || drop(waits.wait())).unwrap();
+        stream
+            .host_function(move || {
+                let _opened = waits.wait();
+            })
+            .unwrap();
         x.fill(&stream, 1).unwrap();
         drop(x);
         let opener = thread::spawn(move || {

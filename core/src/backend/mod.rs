@@ -80,7 +80,15 @@ use std::time::Duration;
 /// assert_eq!(device_names(&Host::default())?.len(), 1);
 /// # Ok::<(), polywarp_core::Error>(())
 /// ```
-pub trait Backend: Sized + Debug + Send + Sync + 'static {
+///
+/// # Safety
+/// Safe code above trusts the answers:
+/// * Memory from [`allocate`](Self::allocate) is what was asked for: so many bytes, aligned to
+///   [`Limits::allocation_alignment`], initialised, apart from all other memory, at a host address where the kind has one, until it is freed.
+/// * Work runs in the order that streams and events say, and is complete when [`event_wait`](Self::event_wait) returns or
+///   [`event_query`](Self::event_query) answers true; it touches the memory that its descriptor names, and no other.
+/// * Parameters reach the kernel that the function was looked up for; [`FunctionInfo::parameters`] and [`Limits`] are true.
+pub unsafe trait Backend: Sized + Debug + Send + Sync + 'static {
     /// An opened device.
     type Device: Clone + Debug + Send + Sync + 'static;
     /// A queue of work.

@@ -112,7 +112,8 @@ macro_rules! delegate {
         safe { $($Safe:ident $safe:ident($($s:ident: $S:ty),*) -> $SR:ty $(as $s_bytes:expr)?;)* }
         unsafe { $($Unsafe:ident $unsafe:ident($($u:ident: $U:ty),*) -> $UR:ty $(as $u_bytes:expr)?;)* }
     ) => {
-        impl<B: Backend> Backend for $Decorator<B> {
+        // SAFETY: the inner backend keeps the promises; a decorator passes its answers on.
+        unsafe impl<B: Backend> Backend for $Decorator<B> {
             type Device = B::Device;
             type Stream = B::Stream;
             type Event = B::Event;

@@ -166,8 +166,9 @@ pub enum Graph {}
 #[derive(Debug)]
 pub enum ExecutableGraph {}
 
-// SAFETY comments of the methods: see the module's paragraph.
-impl Backend for Host {
+// SAFETY: memory comes from the global allocator at the limits' alignment, filled with `POISON`; workers run their queues in order. For
+// the methods see the module's paragraph.
+unsafe impl Backend for Host {
     type Device = Device;
     type Stream = Stream;
     type Event = Event;
