@@ -124,14 +124,11 @@ impl<B: Backend> Event<B> {
     /// for it already.
     ///
     /// # Errors
-    /// [`WrongDevice`](ErrorKind::WrongDevice) for a stream of another device; those of the driver.
+    /// [`WrongDevice`](ErrorKind::WrongDevice), [`WrongRuntime`](ErrorKind::WrongRuntime) for a stream of another device; those of the driver.
     #[doc(alias = "cuEventRecord", alias = "hipEventRecord")]
     pub fn record(&self, stream: &Stream<B>) -> Result<()> {
         self.device.state.usable()?;
-        if stream.device != self.device {
-            let kind = ErrorKind::WrongDevice { what: "the event".into(), expected: stream.device.ordinal(), got: self.device.ordinal() };
-            return Err(self.device.state.error(kind, "event record"));
-        }
+        self.check_device("the event", &stream.device, "event record")?;
         let mut point = self.point.lock();
         if Arc::get_mut(&mut point.event).is_none() {
             point.event = OwnedEvent::new(&self.device, self.timing)?; // Somebody waits for the old point right now.
@@ -177,20 +174,29 @@ impl<B: Backend> Event<B> {
     ///
     /// # Errors
     /// [`NotReady`](ErrorKind::NotReady) unless both are complete; [`InvalidArgument`](ErrorKind::InvalidArgument) for events that do
-    /// not measure time; [`WrongDevice`](ErrorKind::WrongDevice).
+    /// not measure time; [`WrongDevice`](ErrorKind::WrongDevice), [`WrongRuntime`](ErrorKind::WrongRuntime).
     #[doc(alias = "cuEventElapsedTime", alias = "hipEventElapsedTime")]
     pub fn elapsed_since(&self, start: &Self) -> Result<Duration> {
         self.device.state.usable()?;
-        if start.device != self.device {
-            let kind = ErrorKind::WrongDevice { what: "the start".into(), expected: self.device.ordinal(), got: start.device.ordinal() };
-            return Err(self.device.state.error(kind, "event elapsed"));
-        }
+        start.check_device("the start", &self.device, "event elapsed")?;
         if !self.timing || !start.timing {
             let what = "this event does not measure time; make it with `timing_event`".into();
             return Err(self.device.state.error(ErrorKind::InvalidArgument { what }, "event elapsed"));
         }
         let ((end, _), (start, _)) = (self.snapshot(), start.snapshot());
         self.device.order().backend.event_elapsed(start.raw()?, end.raw()?).map_err(|error| self.device.settle(error))
+    }
+
+    /// Refuses what belongs to another device than `expected`.
+    fn check_device(&self, what: &'static str, expected: &Device<B>, operation: &'static str) -> Result<()> {
+        if self.device == *expected {
+            return Ok(());
+        }
+        let kind = match std::ptr::eq(self.device.order(), expected.order()) {
+            true => ErrorKind::WrongDevice { what: what.into(), expected: expected.ordinal(), got: self.device.ordinal() },
+            false => ErrorKind::WrongRuntime { what: what.into() },
+        };
+        Err(expected.state.error(kind, operation))
     }
 
     fn snapshot(&self) -> (Arc<OwnedEvent<B>>, Clock) {

@@ -198,7 +198,9 @@ impl<B: Backend> Stream<B> {
             if let Err(panic) = outcome {
                 let kind = ErrorKind::StreamPoisoned { message: message(&*panic).into() };
                 lane.lock().poisoned = Some(lane.device.error(kind, "host function"));
-                callback::run(|| drop(panic));
+                // What a panic carries may panic when dropped; then the rest is leaked.
+                let dropped = callback::run(|| catch_unwind(AssertUnwindSafe(|| drop(panic))));
+                dropped.unwrap_or_else(std::mem::forget);
             }
         });
         let kind = Submission { may_wait_for_host: true, ..Submission::of("host function") };

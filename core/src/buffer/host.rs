@@ -8,7 +8,7 @@ use crate::Result;
 use crate::backend::{AccessMode, Backend};
 use crate::convert::Element;
 use crate::memory::HostVisible;
-use bytemuck::AnyBitPattern;
+use bytemuck::{AnyBitPattern, NoUninit};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -104,7 +104,7 @@ impl<'a, B: Backend, T: Element + AnyBitPattern, M: HostVisible> BufferSlice<'a,
     }
 }
 
-impl<B: Backend, T: Element + AnyBitPattern, M: HostVisible> BufferSliceMut<'_, B, T, M> {
+impl<B: Backend, T: Element + AnyBitPattern + NoUninit, M: HostVisible> BufferSliceMut<'_, B, T, M> {
     /// Opens the elements to the host for writing, after all work that uses them.
     ///
     /// # Errors
@@ -124,11 +124,14 @@ impl<B: Backend, T: Element + AnyBitPattern, M: HostVisible> Buffer<B, T, M> {
         self.as_slice().read()
     }
 
-    /// Opens the elements to the host for writing, after all work that uses them.
+    /// Opens the elements to the host for writing, after all work that uses them. Types with padding are [uploaded](Self::upload) instead.
     ///
     /// # Errors
     /// As for [`BufferSlice::read`].
-    pub fn write(&mut self) -> Result<HostGuardMut<'_, B, T>> {
+    pub fn write(&mut self) -> Result<HostGuardMut<'_, B, T>>
+    where
+        T: NoUninit,
+    {
         let len = self.len();
         Ok(HostGuardMut { open: self.as_slice_mut().into_region().open(AccessMode::Write)?, len, holds: PhantomData })
     }

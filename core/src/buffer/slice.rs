@@ -60,7 +60,7 @@ impl<B: Backend, T, M: MemoryKind> Copy for BufferSlice<'_, B, T, M> {}
 
 /// What both kinds of view have.
 macro_rules! view {
-    ($View:ident, $name:literal) => {
+    ($View:ident, $name:literal, $($from:tt)*) => {
         impl<B: Backend, T, M: MemoryKind> fmt::Debug for $View<'_, B, T, M> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct($name)
@@ -119,13 +119,14 @@ macro_rules! view {
                 Ok((left, Self::new(self.allocation, self.device, right, end - start)))
             }
 
-            /// The same bytes as elements of another type, none of whose bit patterns is wrong.
+            /// The same bytes as elements of another type, none of whose bit patterns is wrong; for a view to write, neither is any of
+            /// the type before.
             ///
             /// # Errors
             /// [`Misaligned`](ErrorKind::Misaligned) if address or length do not fit.
             pub fn cast<U: Element + bytemuck::AnyBitPattern>(self) -> Result<$View<'a, B, U, M>>
             where
-                T: bytemuck::NoUninit,
+                T: bytemuck::NoUninit $($from)*,
             {
                 let (size, align, bytes) = (size_of::<U>() as u64, align_of::<U>() as u64, self.bytes());
                 if self.offset % align != 0 || size == 0 || bytes % size != 0 {
@@ -138,8 +139,8 @@ macro_rules! view {
     };
 }
 
-view!(BufferSlice, "BufferSlice");
-view!(BufferSliceMut, "BufferSliceMut");
+view!(BufferSlice, "BufferSlice",);
+view!(BufferSliceMut, "BufferSliceMut", + bytemuck::AnyBitPattern);
 
 /// The range within `len` elements.
 fn bounds<B: Backend>(device: &Device<B>, range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>> {

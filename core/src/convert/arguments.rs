@@ -59,13 +59,16 @@ pub enum Untyped {}
 impl Signature for Untyped {}
 impl<P: Parameters> Signature for P {}
 
-/// An argument that fits a parameter of type `P`.
+/// An argument that fits a parameter of type `P`: whatever [converts](Convert) to it.
+///
+/// # Safety
+/// As for [`Convert`]: everything that the kernel may reach through the result is reported.
 #[diagnostic::on_unimplemented(
     message = "argument `{Self}` does not fit a kernel parameter of type `{P}`",
     label = "does not become `{P}`",
     note = "`&buffer` becomes `DevicePtr<T>`, `&mut buffer` becomes `DevicePtrMut<T>`, `buffer.span()` becomes `Span<T>`, a scalar stays itself (write `2.0f32`)"
 )]
-pub trait Argument<B: Backend, P> {
+pub unsafe trait Argument<B: Backend, P> {
     /// Converts it.
     ///
     /// # Errors
@@ -75,7 +78,8 @@ pub trait Argument<B: Backend, P> {
         Self: 'c;
 }
 
-impl<B: Backend, A: Convert<B, Repr = P>, P: DeviceRepr> Argument<B, P> for A {
+// SAFETY: `Convert` promises the same.
+unsafe impl<B: Backend, A: Convert<B, Repr = P>, P: DeviceRepr> Argument<B, P> for A {
     #[inline]
     fn put<'c>(self, cx: &mut Conversion<'c, B>) -> Result<P>
     where
@@ -88,11 +92,14 @@ impl<B: Backend, A: Convert<B, Repr = P>, P: DeviceRepr> Argument<B, P> for A {
 }
 
 /// Arguments for a kernel with signature `S`: a tuple of up to forty.
+///
+/// # Safety
+/// As for [`Convert`], for each argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of arguments for a kernel that takes `{S}`",
     note = "arguments are a tuple of as many values as the kernel has parameters: `(&x, &mut y, 2.0f32)`; one argument is `(&x,)`"
 )]
-pub trait Arguments<B: Backend, S> {
+pub unsafe trait Arguments<B: Backend, S> {
     /// What they become.
     type Parameters: Parameters;
 
@@ -131,7 +138,8 @@ unsafe impl Parameters for () {
     }
 }
 
-impl<B: Backend> Arguments<B, ()> for () {
+// SAFETY: nothing is reached.
+unsafe impl<B: Backend> Arguments<B, ()> for () {
     type Parameters = ();
 
     fn convert_all<'c>(self, _: &mut Conversion<'c, B>) -> Result<()>
@@ -142,7 +150,8 @@ impl<B: Backend> Arguments<B, ()> for () {
     }
 }
 
-impl<B: Backend> Arguments<B, Untyped> for () {
+// SAFETY: nothing is reached.
+unsafe impl<B: Backend> Arguments<B, Untyped> for () {
     type Parameters = ();
 
     fn convert_all<'c>(self, _: &mut Conversion<'c, B>) -> Result<()>
@@ -182,7 +191,8 @@ macro_rules! tuple {
             }
         }
 
-        impl<BK: Backend, $($P: DeviceRepr, $A: Argument<BK, $P>),*> Arguments<BK, ($($P,)*)> for ($($A,)*) {
+        // SAFETY: each argument reports what it reaches.
+        unsafe impl<BK: Backend, $($P: DeviceRepr, $A: Argument<BK, $P>),*> Arguments<BK, ($($P,)*)> for ($($A,)*) {
             type Parameters = ($($P,)*);
 
             #[inline]
@@ -197,7 +207,8 @@ macro_rules! tuple {
             }
         }
 
-        impl<BK: Backend, $($A: Convert<BK>),*> Arguments<BK, Untyped> for ($($A,)*) {
+        // SAFETY: each argument reports what it reaches.
+        unsafe impl<BK: Backend, $($A: Convert<BK>),*> Arguments<BK, Untyped> for ($($A,)*) {
             type Parameters = ($($A::Repr,)*);
 
             #[inline]
@@ -295,7 +306,7 @@ impl<B: Backend, P: Parameters> Converted<B, P> {
             block,
             accesses: cx.accesses.iter().copied().collect(),
             owners: cx.allocations.iter().map(|allocation| Arc::clone(allocation)).collect(),
-            alias_checked: AtomicBool::new(true),
+            alias_checked: AtomicBool::new(!may_alias),
         };
         let place = converted.parameters();
         // SAFETY: the block is ours and has room for the parameters.

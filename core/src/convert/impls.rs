@@ -4,7 +4,7 @@ use super::{Conversion, Convert, DevicePtr, DevicePtrMut, Element, HasNull, Null
 use crate::Result;
 use crate::backend::{AccessMode, Backend};
 use crate::buffer::{Buffer, BufferSlice, BufferSliceMut};
-use crate::memory::MemoryKind;
+use crate::memory::{DeviceMemory, MemoryKind};
 use std::mem::MaybeUninit;
 
 // SAFETY: a value holds no address.
@@ -83,7 +83,7 @@ reaching! {
 
 /// A view that becomes a [`Span`]: address and length. Made by [`Buffer::span`].
 #[derive(Debug)]
-pub struct SpanOf<'a, B: Backend, T, M: MemoryKind>(BufferSlice<'a, B, T, M>);
+pub struct SpanOf<'a, B: Backend, T, M: MemoryKind = DeviceMemory>(BufferSlice<'a, B, T, M>);
 
 impl<B: Backend, T, M: MemoryKind> Clone for SpanOf<'_, B, T, M> {
     fn clone(&self) -> Self {
@@ -93,7 +93,7 @@ impl<B: Backend, T, M: MemoryKind> Clone for SpanOf<'_, B, T, M> {
 
 /// A view that becomes a [`SpanMut`]: address and length. Made by [`Buffer::span_mut`].
 #[derive(Debug)]
-pub struct SpanOfMut<'a, B: Backend, T, M: MemoryKind>(BufferSliceMut<'a, B, T, M>);
+pub struct SpanOfMut<'a, B: Backend, T, M: MemoryKind = DeviceMemory>(BufferSliceMut<'a, B, T, M>);
 
 impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     /// All of it, for a kernel that takes a [`Span`].

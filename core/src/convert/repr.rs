@@ -26,7 +26,7 @@ pub unsafe trait DeviceRepr: Copy + 'static {
     /// Writes the meaningful bytes; padding is left as it is.
     ///
     /// # Safety
-    /// `to` is valid for writes of `size_of::<Self>()` bytes; the bytes there are zero, and stay so where the type has padding.
+    /// `to` is valid for writes of `size_of::<Self>()` bytes. The bytes there are initialised; where the type has padding they stay as they are.
     #[inline]
     unsafe fn store(&self, to: *mut u8) {
         // SAFETY: the caller promised room; `to` need not be aligned, so bytes are copied.

@@ -50,6 +50,13 @@ pub(super) fn message(payload: &Payload) -> &str {
     }
 }
 
+/// Drops what a panic carries. If that panics too, the second payload is leaked.
+pub(super) fn discard(payload: Payload) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        mem::forget(second);
+    }
+}
+
 /// One participant of a launch: runs one block after the other.
 pub(super) struct Runner<'l> {
     launch: &'l Launch,
@@ -110,7 +117,7 @@ impl<'l> Runner<'l> {
     fn unwind_waiting(&mut self) {
         for mut fiber in self.waiting.drain(..) {
             // A second panic tells nothing more than the first.
-            let _ = catch_unwind(AssertUnwindSafe(|| fiber.force_unwind()));
+            let _unwound = catch_unwind(AssertUnwindSafe(|| fiber.force_unwind())).map_err(discard);
         }
     }
 }
@@ -186,7 +193,9 @@ impl<'l> Block<'l> {
     #[cold]
     fn fault(&self, payload: Payload) -> Text {
         let (name, message) = (&self.launch.kernel().entry.name, message(&payload));
-        format!("kernel `{name}` panicked in thread {:?} of block {:?}: {message}", self.current.get(), self.index).into()
+        let fault = format!("kernel `{name}` panicked in thread {:?} of block {:?}: {message}", self.current.get(), self.index);
+        discard(payload);
+        fault.into()
     }
 
     #[cold]

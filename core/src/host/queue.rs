@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "runs copies and fills on behalf of their submitters")]
 
-use super::block::message;
+use super::block::{discard, message};
 use super::device::Device;
 use super::kernel::Launch;
 use super::memory::{Copy, Fill};
@@ -149,6 +149,7 @@ impl Queue {
             // Host functions must not unwind; one that does is a fault, not the end of this worker.
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.run(device))) {
                 device.poison(format!("a host function panicked: {}", message(&payload)).into());
+                discard(payload);
             }
         }
     }

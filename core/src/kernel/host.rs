@@ -8,6 +8,7 @@
 
 use crate::backend::{HostBody, HostEntry, HostThread, ParameterLayout};
 use crate::convert::{DevicePtr, DevicePtrMut, DeviceRepr, Element, HasNull, Nullable, Pair, Parameters, Span, SpanMut, Value};
+use crate::order::callback;
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
@@ -165,7 +166,8 @@ macro_rules! checked_access {
         #[inline]
         pub fn store(&self, index: usize, value: T) {
             // SAFETY: in bounds of memory that the launch may write (module docs); the promise of the binding excludes races.
-            unsafe { self.place(index).write(value) }
+            // The padding of what lies there stays as it is: it was initialised.
+            unsafe { value.store(self.place(index).cast()) }
         }
     };
 }
@@ -269,7 +271,9 @@ impl<T: Element> GlobalMut<'_, T> {
     #[inline]
     pub unsafe fn store(self, index: usize, value: T) {
         // SAFETY: the caller's promise.
-        unsafe { self.first.wrapping_add(index).write(value) }
+        let place = unsafe { self.first.add(index) };
+        // SAFETY: as above; the padding of what lies there stays as it is.
+        unsafe { value.store(place.cast()) }
     }
 }
 
@@ -393,8 +397,9 @@ struct Body<S, F> {
 impl<S: 'static, F: HostFn<S>> HostBody for Body<S, F> {
     #[inline]
     unsafe fn run(&self, thread: &HostThread<'_>, parameters: *const *mut c_void) {
+        // A kernel that waited for a stream would wait for itself.
         // SAFETY: the backend passes one pointer per parameter of the entry's layout, which is that of `S`.
-        unsafe { self.function.call(&Thread(thread), parameters) }
+        callback::run(|| unsafe { self.function.call(&Thread(thread), parameters) })
     }
 }
 

@@ -93,11 +93,18 @@ macro_rules! kernels {
             }
 
             unsafe fn bind(module: &$crate::Module<B>) -> $crate::Result<Self> {
+                // Functions of their own, so that what the user wrote is no part of an unsafe one.
+                $(
+                    fn $kernel<B: $crate::backend::Backend>(
+                        kernel: $crate::Kernel<B, false, ($($Type,)*)>,
+                    ) -> $crate::Kernel<B, false, ($($Type,)*)> {
+                        kernel$(.requires(|$launch| $requires))?
+                    }
+                )*
                 Ok(Self {
                     $(
                         // SAFETY: the caller's promise.
-                        $kernel: unsafe { module.bind::<($($Type,)*)>(stringify!($kernel)) }?
-                            $(.requires(|$launch| $requires))?,
+                        $kernel: $kernel(unsafe { module.bind::<($($Type,)*)>(stringify!($kernel)) }?),
                     )*
                 })
             }

@@ -110,6 +110,7 @@ impl<B: Backend> Module<B> {
     /// * The kernel has these parameters, and reads and writes only within the buffers it is given: through [`DevicePtr`](crate::DevicePtr) and
     ///   [`Span`](crate::Span) it only reads.
     /// * It has no data race between its own threads.
+    /// * It reads no element of a type with wrong bit patterns (`bool`, enums) that holds one: memory that nobody has written holds any.
     /// * It keeps no address beyond the launch.
     pub unsafe fn bind<P: Parameters>(&self, name: &str) -> Result<Kernel<B, false, P>> {
         let state = self.look_up(name)?;

@@ -129,8 +129,7 @@ impl LaunchConfig {
     /// The geometry, if there is work at all, or what is wrong: the true cause first.
     #[inline]
     pub(crate) fn check(&self, limits: &Limits, function: &FunctionInfo) -> Result<Option<Geometry>> {
-        let [x, y, z] = self.block;
-        let threads = u64::from(x) * u64::from(y) * u64::from(z);
+        let threads = product(&self.block);
         let plain = self.cluster == [1; 3] && !self.cooperative;
         let within = |axis: usize| self.block[axis] <= limits.max_block[axis] && self.grid[axis] <= u64::from(limits.max_grid[axis]);
         let fits = within(0)
@@ -174,7 +173,7 @@ impl LaunchConfig {
     }
 
     fn explain_cluster(&self, limits: &Limits) -> Result<()> {
-        let blocks: u64 = self.cluster.iter().map(|&axis| u64::from(axis)).product();
+        let blocks = product(&self.cluster);
         at_most("blocks of a cluster".into(), blocks, limits.max_cluster_blocks.into())?;
         for (axis, name) in AXES.iter().enumerate() {
             let (grid, cluster) = (self.grid[axis], u64::from(self.cluster[axis]));
@@ -184,6 +183,12 @@ impl LaunchConfig {
         }
         Ok(())
     }
+}
+
+/// Saturating.
+#[inline]
+fn product(axes: &[u32; 3]) -> u64 {
+    axes.iter().fold(1, |product: u64, &axis| product.saturating_mul(u64::from(axis)))
 }
 
 fn at_most(axis: String, asked: u64, limit: u64) -> Result<()> {

@@ -1,0 +1,12 @@
+//! A device pointer from elsewhere: it would escape tracking.
+
+use polywarp_core::backend::Backend;
+use polywarp_core::{Buffer, DevicePtr, DevicePtrMut, Kernel, Result, Stream};
+
+type Axpy = (DevicePtr<f32>, DevicePtrMut<f32>, f32);
+
+fn launch<B: Backend>(kernel: &Kernel<B, false, Axpy>, stream: &Stream<B>, pointer: DevicePtr<f32>, y: &mut Buffer<B, f32>) -> Result<()> {
+    kernel.launch(stream, 4, (pointer, y, 2.0))
+}
+
+fn main() {}
