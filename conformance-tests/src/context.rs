@@ -4,8 +4,11 @@ use crate::kernels::{self, Kernels};
 use polywarp_core::backend::Backend;
 use polywarp_core::decorate::{Counts, Tally};
 use polywarp_core::gate::Gate;
-use polywarp_core::{Device, Element, Program, Result, Runtime, Stream};
+use polywarp_core::{Device, Element, Prepared, Program, Result, Runtime, SpanMut, Stream};
 use std::any::Any;
+
+/// Round trips to the device before a gate is opened.
+const PROBES: u32 = 8;
 
 /// A freshly opened backend, and what cases do again and again.
 pub struct Context<B: Backend> {
@@ -72,11 +75,15 @@ impl<B: Backend> Context<B> {
     ///
     /// # Errors
     /// [`Unsupported`](polywarp_core::ErrorKind::Unsupported) without host functions.
-    pub fn hold(&self, stream: &Stream<B>) -> Result<Held> {
+    pub fn hold(&self, stream: &Stream<B>) -> Result<Held<B>> {
+        let free = self.stream()?;
+        let probe = self.kernels.fill.prepared((self.device.alloc(1)?.span_mut(), 0))?;
+        probe.launch(&free, 1)?;
+        free.wait()?;
         let gate = Gate::new();
         let function = gate.function();
         stream.host_function(move || function.call())?;
-        Ok(Held(gate))
+        Ok(Held { gate, free, probe })
     }
 
     /// The backend calls that `work` makes.
@@ -118,12 +125,23 @@ impl<B: Backend> Context<B> {
 
 /// A closed gate that a stream waits at; opened by [`open`](Self::open) or by dropping it.
 #[derive(Debug)]
-pub struct Held(Gate);
+pub struct Held<B: Backend> {
+    gate: Gate,
+    /// A stream of its own, not held.
+    free: Stream<B>,
+    probe: Prepared<B, (SpanMut<u32>, u32)>,
+}
 
-impl Held {
-    /// Lets the stream go on.
-    pub fn open(self) {
-        self.0.open();
+impl<B: Backend> Held<B> {
+    /// Lets the stream go on, after a while in which whatever should wait for it, and does not, has run.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn open(self) -> Result<()> {
+        let rounds = |_| self.probe.launch(&self.free, 1).and_then(|()| self.free.wait());
+        (0..PROBES).try_for_each(rounds)?;
+        self.gate.open();
+        Ok(())
     }
 }
 

@@ -34,6 +34,7 @@
 
 mod case;
 pub mod cases;
+mod check;
 mod context;
 mod harness;
 pub mod kernels;

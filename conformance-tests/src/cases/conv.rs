@@ -2,6 +2,7 @@
 
 use super::ordering;
 use crate::case::{Case, case};
+use crate::check::same;
 use crate::context::{Context, bytes_of};
 use crate::kernels::arguments::{Affine, Cell, CellRepr, Holes, Inner, Label, LabelRepr, Middle, Outer, Record, Strided};
 use crate::kernels::reference;
@@ -70,7 +71,7 @@ fn label(content: u32, label: u16) -> Label<Cell<u32>> {
 /// Red if a shape loses or misplaces a part.
 fn shapes<B: Backend>(cx: &Context<B>) -> Result<()> {
     let stream = cx.stream()?;
-    let buffers = [1u32, 10, 100, 1000, 10_000].map(|value| vec![value; LEN]);
+    let buffers = [1u32, 10, 100, 1000, 10_000].map(|value| [value; LEN]);
     let [leaf, pair, left, right, option] = &buffers.map(|data| stream.upload(&data)).into_iter().collect::<Result<Vec<_>>>()?[..] else {
         unreachable!("five buffers")
     };
@@ -78,10 +79,10 @@ fn shapes<B: Backend>(cx: &Context<B>) -> Result<()> {
     let shapes = &cx.kernels.shapes;
     let arrays = || [left.span(), right.span()];
     shapes.launch(&stream, LEN, (leaf, (pair.span(), 5), arrays(), Some(option.span()), &label(20, 10_000), out.span_mut()))?;
-    assert_eq!(out.download(&stream)?, [211_116; LEN]);
+    same(out.download(&stream)?, [211_116; LEN]);
     let none = None::<SpanOf<'_, B, u32, DeviceMemory>>;
     shapes.launch(&stream, LEN, (leaf, (pair.span(), 5), arrays(), none, &label(20, 10_000), out.span_mut()))?;
-    assert_eq!(out.download(&stream)?, [201_116; LEN]);
+    same(out.download(&stream)?, [201_116; LEN]);
     Ok(())
 }
 
@@ -93,7 +94,7 @@ fn markers_vanish<B: Backend>(cx: &Context<B>) -> Result<()> {
     let mut out = stream.alloc(LEN)?;
     let arguments = (&zero, (zero.span(), 0), [zero.span(), zero.span()], Some(zero.span()), &label(6, 7), out.span_mut());
     cx.kernels.shapes.launch(&stream, LEN, arguments)?;
-    assert_eq!(out.download(&stream)?, [42; LEN]);
+    same(out.download(&stream)?, [42; LEN]);
     Ok(())
 }
 
@@ -132,7 +133,7 @@ fn duplicates_tracked_once<B: Backend>(cx: &Context<B>) -> Result<()> {
     let calls = cx.calls(|| (0..100).try_for_each(|_| deep()))?;
     assert_eq!(ordering(&calls), [0, 0, 0, 100], "{calls}");
     assert!(x.recorded_uses() <= 4, "the write and one launch's reads, not {}", x.recorded_uses());
-    assert_eq!(out.slice(..LEN - 1)?.download(&b)?, [6; LEN - 1]);
+    same(out.slice(..LEN - 1)?.download(&b)?, [6; LEN - 1]);
     Ok(())
 }
 
@@ -151,8 +152,8 @@ fn leaves_are_tracked<B: Backend>(cx: &Context<B>) -> Result<()> {
     let outer = Outer { first: x.span(), middle: Middle { second: y.span(), inner }, bias: 1000, unit: PhantomData };
     let calls = cx.calls(|| cx.kernels.deep.launch(&d, LEN, (outer, out.span_mut())))?;
     assert_eq!(ordering(&calls), [3, 3, 0, 1], "{calls}");
-    held.open();
-    assert_eq!(out.download(&d)?, reference::deep(&[1; LEN], &[10; LEN], &[100; LEN], 3000));
+    held.open()?;
+    same(out.download(&d)?, reference::deep(&[1; LEN], &[10; LEN], &[100; LEN], 3000));
     Ok(())
 }
 
@@ -166,7 +167,7 @@ fn metadata_is_kept<B: Backend>(cx: &Context<B>) -> Result<()> {
         let view = Strided { data: x.span(), index: index.span(), stride: 3, flipped };
         cx.kernels.gather.launch(&stream, LEN, (view, out.span_mut()))?;
         let expected: Vec<u32> = indices.iter().map(|&i| data[i as usize * 3]).map(|x| if flipped { !x } else { x }).collect();
-        assert_eq!(out.download(&stream)?, expected);
+        same(out.download(&stream)?, &expected);
     }
     Ok(())
 }
@@ -182,8 +183,8 @@ fn index_arrays<B: Backend>(cx: &Context<B>) -> Result<()> {
     let view = Strided { data: x.span(), index: index.span(), stride: 1, flipped: false };
     let calls = cx.calls(|| cx.kernels.gather.launch(&b, LEN, (view, out.span_mut())))?;
     assert_eq!(ordering(&calls), [1, 1, 0, 1], "{calls}");
-    held.open();
-    assert_eq!(out.download(&b)?, [data[7]; LEN]);
+    held.open()?;
+    same(out.download(&b)?, [data[7]; LEN]);
     Ok(())
 }
 
@@ -198,7 +199,7 @@ fn prepared_outlives_inputs<B: Backend>(cx: &Context<B>) -> Result<()> {
     };
     let junk = stream.upload(&vec![0u32; LEN])?;
     copy.launch(&stream, LEN)?;
-    assert_eq!(y.download(&stream)?, data);
+    same(y.download(&stream)?, data);
     drop(junk);
     Ok(())
 }
@@ -225,8 +226,8 @@ fn rebind_swaps_owners<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.fill.launch(&a, LEN, (new.span_mut(), 8))?;
     let calls = cx.calls(|| copy.launch(&b, LEN))?;
     assert_eq!(ordering(&calls), [1, 1, 0, 1], "{calls}");
-    held.open();
-    assert_eq!(out.download(&b)?, [8; LEN]);
+    held.open()?;
+    same(out.download(&b)?, [8; LEN]);
     Ok(())
 }
 
@@ -240,7 +241,8 @@ fn prepared_other_device_current<B: Backend>(cx: &Context<B>) -> Result<()> {
     let mut z = there.zeros::<u32>(LEN)?;
     kernels.add_one.launch(&there, LEN, (z.span_mut(),))?;
     copy.launch(&here, LEN)?; // the other device is current
-    assert_eq!((y.download(&here)?, z.download(&there)?), (data, vec![1; LEN]));
+    same(y.download(&here)?, data);
+    same(z.download(&there)?, [1; LEN]);
     let refused = copy.launch(&there, LEN).map_err(|error| error.kind().clone());
     assert!(matches!(refused, Err(ErrorKind::WrongDevice { .. })), "{refused:?}");
     Ok(())
@@ -257,8 +259,8 @@ fn prepared_on_two_streams<B: Backend>(cx: &Context<B>) -> Result<()> {
     let calls = cx.calls(|| add_one.launch(&b, LEN))?;
     assert_eq!(ordering(&calls), [1, 1, 0, 1], "{calls}");
     add_one.launch(&a, LEN)?;
-    held.open();
-    assert_eq!(x.download(&a)?, [3; LEN]);
+    held.open()?;
+    same(x.download(&a)?, [3; LEN]);
     Ok(())
 }
 
@@ -287,11 +289,11 @@ fn both_ways_same_bytes<B: Backend>(cx: &Context<B>) -> Result<()> {
     let expected = parts.concat();
     let mut out = stream.zeros::<u8>(expected.len())?;
     cx.kernels.echo_scalars.launch(&stream, 1, (out.span_mut(), a, b, c, d, e, f, g, h, i, j, k, l, m))?;
-    assert_eq!(out.download(&stream)?, expected);
+    same(out.download(&stream)?, &expected);
     let prepared = cx.kernels.echo_scalars.prepared((out.span_mut(), a, b, c, d, e, f, g, h, i, j, k, l, m))?;
     out.fill(&stream, 0)?;
     prepared.launch(&stream, 1)?;
-    assert_eq!(out.download(&stream)?, expected);
+    same(out.download(&stream)?, &expected);
 
     let inner = Holes { small: a, large: d, flag: true };
     let record = Record { kind: a, position: [k, -k, 1.0], inner, last: b };
@@ -299,16 +301,16 @@ fn both_ways_same_bytes<B: Backend>(cx: &Context<B>) -> Result<()> {
     let expected = [bytes_of(&record), bytes_of(&both), bytes_of(&pair), bytes_of(&grid)].concat();
     let mut out = stream.zeros::<u8>(expected.len())?;
     cx.kernels.echo_structs.launch(&stream, 1, (out.span_mut(), record, both, (a, record), grid))?;
-    assert_eq!(out.download(&stream)?, expected);
+    same(out.download(&stream)?, &expected);
     let prepared = cx.kernels.echo_structs.prepared((out.span_mut(), record, both, (a, record), grid))?;
     out.fill(&stream, 0)?;
     prepared.launch(&stream, 1)?;
-    assert_eq!(out.download(&stream)?, expected);
+    same(out.download(&stream)?, &expected);
 
     let (x, by) = (vec![k; LEN], Affine { scale: 3.0, shift: -1.5 });
     let mut y = stream.upload(&x)?;
     cx.kernels.transform.launch(&stream, LEN, (y.span_mut(), &by))?;
-    assert_eq!(y.download(&stream)?, reference::transform(&x, 3.0, -1.5));
+    same(y.download(&stream)?, reference::transform(&x, 3.0, -1.5));
     Ok(())
 }
 
@@ -342,7 +344,7 @@ fn many_parameters<B: Backend>(cx: &Context<B>) -> Result<()> {
         p[20],
     );
     cx.kernels.many_22.launch(&stream, 1, short)?;
-    assert_eq!(out.download(&stream)?, [reference::weighted(&p[..21])]);
+    same(out.download(&stream)?, [reference::weighted(&p[..21])]);
     let long = (
         out.span_mut(),
         p[0],
@@ -386,7 +388,7 @@ fn many_parameters<B: Backend>(cx: &Context<B>) -> Result<()> {
         p[38],
     );
     cx.kernels.many_40.prepared(long)?.launch(&stream, 1)?;
-    assert_eq!(out.download(&stream)?, [reference::weighted(&p)]);
+    same(out.download(&stream)?, [reference::weighted(&p)]);
     Ok(())
 }
 
@@ -424,6 +426,6 @@ fn failure_changes_nothing<B: Backend>(cx: &Context<B>) -> Result<()> {
     })?;
     assert_eq!((calls.to_string().as_str(), x.recorded_uses()), ("nothing", uses));
     copy.launch(&stream, LEN)?;
-    assert_eq!(y.download(&stream)?, data);
+    same(y.download(&stream)?, data);
     Ok(())
 }

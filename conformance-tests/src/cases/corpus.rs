@@ -2,6 +2,7 @@
 
 use super::ordering;
 use crate::case::{Case, case};
+use crate::check::same;
 use crate::context::Context;
 use polywarp_core::backend::{Backend, Feature};
 use polywarp_core::decorate::Method;
@@ -38,8 +39,9 @@ fn fill_after_two_readers<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.copy.launch(&b, LEN, (x.span(), z.span_mut()))?;
     x.fill(&c, 0)?;
     assert!(!c.is_complete()?, "the fill waits for the slow reader");
-    held.open();
-    assert_eq!((y.download(&a)?, z.download(&b)?), (data.clone(), data));
+    held.open()?;
+    same(y.download(&a)?, &data);
+    same(z.download(&b)?, data);
     Ok(())
 }
 
@@ -53,8 +55,9 @@ fn written_elsewhere<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.fill.launch(&b, LEN, (x.span_mut(), 5))?;
     cx.kernels.copy.launch(&a, LEN, (x.span(), y.span_mut()))?;
     cx.kernels.copy.launch(&c, LEN, (x.span(), z.span_mut()))?;
-    held.open();
-    assert_eq!((y.download(&a)?, z.download(&c)?), (vec![5; LEN], vec![5; LEN]));
+    held.open()?;
+    same(y.download(&a)?, [5; LEN]);
+    same(z.download(&c)?, [5; LEN]);
     Ok(())
 }
 
@@ -71,8 +74,8 @@ fn home_stream_reallocates<B: Backend>(cx: &Context<B>) -> Result<()> {
     let mut new = a.alloc::<u32>(LEN)?;
     new.fill(&a, 0)?;
     a.wait().and_then(|()| b.is_complete()).map(|done| assert!(!done, "the home stream does not wait for the reader"))?;
-    held.open();
-    assert_eq!(y.download(&b)?, data);
+    held.open()?;
+    same(y.download(&b)?, data);
     Ok(())
 }
 
@@ -93,8 +96,8 @@ fn busy_stream_dropped<B: Backend>(cx: &Context<B>) -> Result<()> {
         let mut new = stream.alloc::<u32>(LEN)?;
         new.fill(stream, 0)?;
     }
-    held.open();
-    assert_eq!(y.download(&reader)?, data);
+    held.open()?;
+    same(y.download(&reader)?, data);
     Ok(())
 }
 
@@ -128,8 +131,8 @@ fn source_overwritten<B: Backend>(cx: &Context<B>) -> Result<()> {
     x.upload(&stream, &source)?;
     source.fill(0);
     assert!(!stream.is_complete()?, "the upload is queued behind the gate");
-    held.open();
-    assert_eq!(x.download(&stream)?, data);
+    held.open()?;
+    same(x.download(&stream)?, data);
     Ok(())
 }
 
@@ -141,7 +144,7 @@ fn missing_symbol<B: Backend>(cx: &Context<B>) -> Result<()> {
     let missing = module.function("no_such_kernel").map_err(|error| error.kind().clone());
     assert!(matches!(missing, Err(ErrorKind::NoSuchFunction { .. })), "{missing:?}");
     cx.kernels.add_one.launch(&stream, LEN, (x.span_mut(),))?;
-    assert_eq!(x.download(&stream)?, [1; LEN]);
+    same(x.download(&stream)?, [1; LEN]);
     Ok(())
 }
 
@@ -190,7 +193,7 @@ fn zero_sized_elements<B: Backend>(cx: &Context<B>) -> Result<()> {
         let clone = new.try_clone(&stream)?;
         new.copy_from(&stream, &clone)?;
         assert_eq!((new.len(), new.bytes(), new.device_address().0), (10, 0, 0));
-        assert_eq!(new.download(&stream)?, [[0u32; 0]; 10]);
+        same(new.download(&stream)?, [[0u32; 0]; 10]);
         x = Some(new);
         Ok(())
     })?;
@@ -198,7 +201,7 @@ fn zero_sized_elements<B: Backend>(cx: &Context<B>) -> Result<()> {
     let Some(x) = &x else { unreachable!("just made") };
     let calls = cx.calls(|| cx.kernels.is_null.launch(&stream, 1, (x, out.span_mut())))?;
     assert_eq!(calls.to_string(), "launch 1");
-    assert_eq!(out.download(&stream)?, [1]);
+    same(out.download(&stream)?, [1]);
     Ok(())
 }
 
@@ -219,7 +222,7 @@ fn misaligned_cast<B: Backend>(cx: &Context<B>) -> Result<()> {
     let short = x.slice(2..7)?.cast::<f64>().map(|view| view.len()).map_err(|error| error.kind().clone());
     assert!(matches!(short, Err(ErrorKind::Misaligned { .. })), "{short:?}");
     x.slice_mut(2..8)?.upload(&stream, &floats)?;
-    assert_eq!(x.slice(2..8)?.cast::<f64>()?.download(&stream)?, doubles);
+    same(x.slice(2..8)?.cast::<f64>()?.download(&stream)?, doubles);
     Ok(())
 }
 
@@ -233,7 +236,7 @@ fn same_memory_twice<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.add_one.launch(&a, LEN, (x.span_mut(),))?;
     let calls = cx.calls(|| cx.kernels.add.launch(&b, LEN, (x.span(), x.span(), y.span_mut())))?;
     assert_eq!(ordering(&calls), [1, 1, 0, 1], "{calls}");
-    held.open();
+    held.open()?;
     b.wait()?;
 
     let (left, mut right) = x.split_at_mut(LEN / 2)?;
@@ -244,9 +247,9 @@ fn same_memory_twice<B: Backend>(cx: &Context<B>) -> Result<()> {
     assert_eq!(calls[Method::StreamWaitEvent], 0, "{calls}");
     b.wait()?;
     assert!(!a.is_complete()?, "the other half is written behind the gate");
-    held.open();
+    held.open()?;
     let expected: Vec<u32> = data[..LEN / 2].iter().map(|x| x.wrapping_add(1)).collect();
-    assert_eq!(x.download(&a)?, [&expected[..], &expected[..]].concat());
+    same(x.download(&a)?, [&expected[..], &expected[..]].concat());
 
     let mut pinned = cx.device.alloc_pinned::<u32>(LEN)?;
     pinned.write()?.fill(1);
@@ -260,6 +263,6 @@ fn same_memory_twice<B: Backend>(cx: &Context<B>) -> Result<()> {
     assert_eq!((calls.to_string().as_str(), guard[0]), ("nothing", 1));
     drop(guard);
     add_one.launch(&a, LEN)?;
-    assert_eq!(pinned.read()?[..], [2; LEN]);
+    same(&pinned.read()?[..], [2; LEN]);
     Ok(())
 }

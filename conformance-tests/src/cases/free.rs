@@ -1,10 +1,12 @@
 //! Giving memory back: behind every use, from wherever it is dropped.
 
 use crate::case::{Case, case};
+use crate::check::same;
 use crate::context::Context;
+use crate::kernels::SUM_THREADS;
 use polywarp_core::backend::{Backend, Feature};
 use polywarp_core::decorate::Method;
-use polywarp_core::{Buffer, Result, Stream};
+use polywarp_core::{Buffer, LaunchConfig, Result, Stream};
 
 const LEN: usize = 1000;
 
@@ -62,6 +64,14 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             prepared_in_flight,
         )
         .gated(),
+        case(
+            "free.reused_while_in_use",
+            "FR13",
+            "When much dropped memory is still in use and some of it is taken again, the new use comes after the old ones.",
+            reused_while_in_use,
+        )
+        .gated()
+        .needs(Feature::PinnedMemory),
     ]
 }
 
@@ -96,8 +106,8 @@ fn behind_slow_reader<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.copy.launch(&a, LEN, (x.span(), y.span_mut()))?;
     drop(x);
     refill(cx, &[&b, &a, &b])?;
-    held.open();
-    assert_eq!(y.download(&a)?, data);
+    held.open()?;
+    same(y.download(&a)?, data);
     Ok(())
 }
 
@@ -112,8 +122,8 @@ fn behind_hand_over<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut()))?;
     drop(x);
     refill(cx, &[&a, &b, &a])?;
-    held.open();
-    assert_eq!(y.download(&b)?, [1; LEN]);
+    held.open()?;
+    same(y.download(&b)?, [1; LEN]);
     Ok(())
 }
 
@@ -128,9 +138,9 @@ fn behind_foreign_user<B: Backend>(cx: &Context<B>) -> Result<()> {
     cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut()))?;
     drop(x);
     refill(cx, &[&a])?;
-    held.open();
+    held.open()?;
     a.wait()?;
-    assert_eq!(y.download(&b)?, [3; LEN]);
+    same(y.download(&b)?, [3; LEN]);
     Ok(())
 }
 
@@ -149,7 +159,7 @@ fn without_waits<B: Backend>(cx: &Context<B>) -> Result<()> {
         })?[Method::Allocate];
     }
     assert!(calls <= 2, "{calls} allocations");
-    assert_eq!(total.download(&stream)?, [4950; LEN]);
+    same(total.download(&stream)?, [4950; LEN]);
     Ok(())
 }
 
@@ -168,7 +178,7 @@ fn kept_by_arguments<B: Backend>(cx: &Context<B>) -> Result<()> {
     assert!(settle(cx)? >= before + bytes, "the first arguments keep it");
     refill(cx, &[&stream])?;
     first.launch(&stream, LEN)?;
-    assert_eq!(y.download(&stream)?, data);
+    same(y.download(&stream)?, data);
     drop(first);
     assert_eq!(settle(cx)?, before);
     Ok(())
@@ -187,7 +197,7 @@ fn other_device_current<B: Backend>(cx: &Context<B>) -> Result<()> {
     there.wait()?;
     let calls = cx.calls(|| cx.device.wait().and_then(|()| cx.device.trim()))?;
     assert_eq!((calls[Method::Free], calls.failures(Method::Free)), (1, 0), "{calls}");
-    assert_eq!(y.download(&there)?, [1; LEN]);
+    same(y.download(&there)?, [1; LEN]);
     drop(y);
     other.wait()?;
     other.trim()?;
@@ -209,8 +219,8 @@ fn after_stream<B: Backend>(cx: &Context<B>) -> Result<()> {
     drop(a);
     drop(x);
     refill(cx, &[&b])?;
-    held.open();
-    assert_eq!(y.download(&b)?, data);
+    held.open()?;
+    same(y.download(&b)?, data);
     drop(y);
     assert_eq!(settle(cx)?, before);
     Ok(())
@@ -231,8 +241,8 @@ fn mapped_memory<B: Backend>(cx: &Context<B>) -> Result<()> {
     let mut other = cx.device.alloc_pinned::<u32>(LEN)?;
     other.write()?.fill(0);
     assert!(!stream.is_complete()?, "nothing of this waited for the kernel");
-    held.open();
-    assert_eq!(y.download(&stream)?, data);
+    held.open()?;
+    same(y.download(&stream)?, data);
     Ok(())
 }
 
@@ -276,7 +286,34 @@ fn prepared_in_flight<B: Backend>(cx: &Context<B>) -> Result<()> {
     copy.launch(&a, LEN)?;
     drop(copy);
     refill(cx, &[&b, &a])?;
-    held.open();
-    assert_eq!(y.download(&a)?, data);
+    held.open()?;
+    same(y.download(&a)?, data);
+    Ok(())
+}
+
+/// Red if readers are forgotten when memory changes hands with uses pending.
+fn reused_while_in_use<B: Backend>(cx: &Context<B>) -> Result<()> {
+    /// 4 MiB each, 40 MiB in all: more than a pool should hoard.
+    const LARGE: usize = 1 << 20;
+    let [a, b] = cx.streams()?;
+    let mut sums = a.zeros::<u32>(10)?;
+    let mut dropped = Vec::new();
+    for i in 0..10 {
+        let mut x = cx.device.alloc_pinned::<u32>(LARGE)?;
+        x.slice_mut(..100)?.write()?.fill(i + 1);
+        dropped.push(x);
+    }
+    let held = cx.hold(&a)?;
+    // a: [gate, sum of each]   b: [wait a, fill of each anew]
+    for (i, x) in dropped.drain(..).enumerate() {
+        let config = LaunchConfig::new(1, SUM_THREADS).shared_bytes(4 * SUM_THREADS);
+        cx.kernels.sum.launch(&a, config, (x.slice(..100)?.span(), sums.slice_mut(i..)?.span_mut()))?;
+    }
+    for _ in 0..10 {
+        let mut new = cx.device.alloc_pinned::<u32>(LARGE)?;
+        cx.kernels.fill.launch(&b, 100, (new.slice_mut(..100)?.span_mut(), 0))?;
+    }
+    held.open()?;
+    same(sums.download(&a)?, (1..=10).map(|i| 100 * i).collect::<Vec<_>>());
     Ok(())
 }

@@ -3,10 +3,10 @@
 #![allow(clippy::too_many_arguments, reason = "kernels with many parameters are what is tested")]
 
 use super::SUM_THREADS;
-use super::arguments::{Affine, CellRepr, InnerRepr, LabelRepr, MiddleRepr, OuterRepr, Record, StridedRepr};
+use super::arguments::{Affine, CellRepr, InnerRepr, LabelRepr, MiddleRepr, OuterRepr, StridedRepr};
 use super::reference::weighted;
-use crate::context::bytes_of;
-use polywarp_core::{Element, Global, HostSpan, HostSpanMut, Pair, Thread};
+use polywarp_core::{At, Global, HostFn, HostForm, HostSpan, HostSpanMut, SpanMut, Thread};
+use std::ffi::c_void;
 
 type In<'k> = HostSpan<'k, u32>;
 type Out<'k> = HostSpanMut<'k, u32>;
@@ -78,58 +78,30 @@ pub(super) fn is_null(thread: &Thread<'_>, x: Global<'_, [u32; 0]>, out: Out<'_>
     }
 }
 
-/// Writes the bytes of values one after the other.
-struct Echo<'k> {
-    out: HostSpanMut<'k, u8>,
-    end: usize,
-}
+/// Writes the bytes of every parameter after the first as they lie in the parameter block, padding included.
+pub(super) struct Echo;
 
-impl<'k> Echo<'k> {
-    fn new(out: HostSpanMut<'k, u8>) -> Self {
-        Self { out, end: 0 }
-    }
-
-    fn put<T: Element>(mut self, value: T) -> Self {
-        for byte in bytes_of(&value) {
-            self.out.store(self.end, byte);
-            self.end += 1;
+impl<S: At<0, Type = SpanMut<u8>>> HostFn<S> for Echo {
+    unsafe fn call<'k>(&self, thread: &Thread<'k>, parameters: *const *mut c_void) {
+        if thread.within(1).is_none() {
+            return;
         }
-        self
-    }
-}
-
-pub(super) fn echo_scalars(
-    thread: &Thread<'_>,
-    out: HostSpanMut<'_, u8>,
-    a: u8,
-    b: u16,
-    c: u32,
-    d: u64,
-    e: u128,
-    f: i8,
-    g: i16,
-    h: i32,
-    i: i64,
-    j: i128,
-    k: f32,
-    l: f64,
-    m: bool,
-) {
-    if thread.within(1).is_some() {
-        Echo::new(out).put(a).put(b).put(c).put(d).put(e).put(f).put(g).put(h).put(i).put(j).put(k).put(l).put(m);
-    }
-}
-
-pub(super) fn echo_structs(
-    thread: &Thread<'_>,
-    out: HostSpanMut<'_, u8>,
-    a: Record,
-    b: [Record; 2],
-    (byte, record): (u8, Record),
-    d: [[u16; 3]; 2],
-) {
-    if thread.within(1).is_some() {
-        Echo::new(out).put(a).put(b).put(Pair { first: byte, second: record }).put(d);
+        // SAFETY: the caller promised a pointer per parameter, here to the first.
+        let first = unsafe { *parameters };
+        // SAFETY: it points to a parameter of that type.
+        let out = unsafe { first.cast::<SpanMut<u8>>().read() };
+        // SAFETY: the launch reaches what is behind it.
+        let out = unsafe { out.view() };
+        let mut end = 0;
+        for (index, layout) in S::LAYOUT.iter().enumerate().skip(1) {
+            // SAFETY: there are as many pointers as parameters.
+            let parameter = unsafe { *parameters.add(index) }.cast::<u8>();
+            for offset in 0..layout.bytes as usize {
+                // SAFETY: within the parameter, all of whose bytes were written: the block is zeroed before the fields are stored.
+                out.store(end, unsafe { parameter.wrapping_add(offset).read() });
+                end += 1;
+            }
+        }
     }
 }
 

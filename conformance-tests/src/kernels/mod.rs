@@ -48,9 +48,9 @@ kernels! {
         /// out ← the bytes of every parameter after it, one after the other.
         pub fn echo_scalars(
             out: SpanMut<u8>, a: u8, b: u16, c: u32, d: u64, e: u128, f: i8, g: i16, h: i32, i: i64, j: i128, k: f32, l: f64, m: bool
-        ) = host::echo_scalars;
+        ) = host::Echo;
         /// out ← the bytes of every parameter after it, padding as zeros.
-        pub fn echo_structs(out: SpanMut<u8>, a: Record, b: [Record; 2], c: Pair<u8, Record>, d: [[u16; 3]; 2]) = host::echo_structs;
+        pub fn echo_structs(out: SpanMut<u8>, a: Record, b: [Record; 2], c: Pair<u8, Record>, d: [[u16; 3]; 2]) = host::Echo;
         /// out ← leaf + the pair + both of the array + the option where it is there + value · label; wrapping.
         pub fn shapes(
             leaf: DevicePtr<u32>, pair: Pair<Span<u32>, u32>, array: [Span<u32>; 2], option: Nullable<Span<u32>>,
