@@ -1,5 +1,7 @@
 //! Refusals that depend on the device: unified memory that cannot be shared at the same time, and streams whose host function panicked.
 
+#![cfg(feature = "host")]
+
 use polywarp_core::backend::Feature;
 use polywarp_core::gate::Gate;
 use polywarp_core::host::{Host, HostConfig};
