@@ -1,9 +1,17 @@
-//! What examples in the documentation share: a device of the host backend and one kernel.
+//! What examples in the documentation share: a stream of the host backend, and one kernel.
 
 #![allow(unsafe_code, reason = "binds the kernel")]
 
 use crate::host::Host;
-use crate::{Device, HostSpan, HostSpanMut, Kernel, Module, Program, Result, Runtime, Span, SpanMut, Thread};
+use crate::{Device, HostSpan, HostSpanMut, Kernel, Module, Program, Result, Runtime, Span, SpanMut, Stream, Thread};
+
+/// A stream of the host backend.
+///
+/// # Errors
+/// None are expected.
+pub fn stream() -> Result<Stream<Host>> {
+    Runtime::new(Host::default())?.device(0)?.stream()
+}
 
 /// `y ← a·x + y` on the host backend.
 ///
