@@ -70,6 +70,15 @@ impl<B: Backend> Runtime<B> {
     ///
     /// # Errors
     /// [`NoSuchDevice`](ErrorKind::NoSuchDevice); those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(2)))?;
+    /// assert!(runtime.device(1)? == runtime.device(1)?);
+    /// let error = runtime.device(2).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::NoSuchDevice { ordinal: 2, count: 2 }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn device(&self, ordinal: u32) -> Result<Device<B>> {
         let backend = self.backend();
         let kind = ErrorKind::NoSuchDevice { ordinal, count: self.device_count() };
@@ -90,6 +99,14 @@ impl<B: Backend> Runtime<B> {
     ///
     /// # Errors
     /// Those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(3)))?;
+    /// let streams: Vec<_> = runtime.devices()?.iter().map(|device| device.stream()).collect::<Result<_, _>>()?;
+    /// assert_eq!(streams[2].device().ordinal(), 2);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn devices(&self) -> Result<Vec<Device<B>>> {
         (0..self.device_count()).map(|ordinal| self.device(ordinal)).collect()
     }
@@ -98,6 +115,16 @@ impl<B: Backend> Runtime<B> {
     ///
     /// # Errors
     /// The first error of waiting, or of dealing with what was dropped.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// let runtime = Runtime::new(Host::default())?;
+    /// let stream = runtime.device(0)?.stream()?;
+    /// drop(stream.zeros::<u8>(1 << 20)?);     // the fill may still run
+    /// drop(stream);
+    /// runtime.close()?;                       // it is complete now, and the memory is returned
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         let devices: Vec<_> = self.0.devices.iter().filter_map(OnceLock::get).cloned().collect();
         devices.iter().try_for_each(|device| device.usable())?;
@@ -197,6 +224,15 @@ impl<B: Backend> Device<B> {
     }
 
     /// The backend's own handle, for calls past polywarp.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, backend::Backend, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// let runtime = device.runtime();
+    /// let asked = runtime.backend().device_info(device.raw())?;   // a method of the contract, called by hand
+    /// assert_eq!(asked.name, device.info().name);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn raw(&self) -> &B::Device {
         &self.state.raw
@@ -206,6 +242,16 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// Those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// let device = Runtime::new(Host::default())?.device(0)?;
+    /// let before = device.memory_info()?;
+    /// drop(device.alloc::<u8>(1 << 20)?);                         // held for reuse …
+    /// let after = device.memory_info()?;
+    /// assert_eq!(before.free - after.free, 1 << 20);              // … and so not free
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.state.usable()?;
         self.order().backend.memory_info(&self.state.raw).map_err(|error| self.order().settle(&self.state, error))
@@ -215,6 +261,14 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// Those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(2).with_peers(|from, _| from == 0)))?;
+    /// let (first, second) = (runtime.device(0)?, runtime.device(1)?);
+    /// assert!(first.can_reach(&second)? && !second.can_reach(&first)?);   // each direction is asked for itself
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn can_reach(&self, other: &Self) -> Result<bool> {
         Ok(self == other || self.order().backend.peer_possible(&self.state.raw, &other.state.raw)?)
     }
@@ -223,6 +277,16 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// [`DevicePoisoned`](ErrorKind::DevicePoisoned) after a kernel fault; an error met while dealing with what was dropped, once.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// let (a, b) = (device.stream()?, device.stream()?);
+    /// let (x, y) = (a.zeros::<u8>(4096)?, b.zeros::<u8>(4096)?);
+    /// device.wait()?;
+    /// assert!(a.is_complete()? && b.is_complete()?);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn wait(&self) -> Result<()> {
         self.state.usable()?;
         let order = self.order();
@@ -257,6 +321,16 @@ impl<B: Backend> Device<B> {
     }
 
     /// The oldest error met while dealing with what was dropped, which no call has told yet.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// drop(device.alloc::<u8>(64)?);                              // dropping cannot fail …
+    /// if let Some(error) = device.take_deferred_error() {         // … so what went wrong afterwards is told here
+    ///     eprintln!("while memory was returned: {error}");
+    /// }
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn take_deferred_error(&self) -> Option<Error> {
         self.state.take_error()

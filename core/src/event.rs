@@ -84,6 +84,16 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// Those of the driver.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let event = device.event()?;
+    /// assert!(event.is_complete()?);                              // never recorded counts as complete
+    /// event.record(&stream)?;
+    /// event.wait()?;
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn event(&self) -> Result<Event<B>> {
         Event::new(self, false)
     }
@@ -92,6 +102,14 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) without [`Feature::TimingEvents`]; those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, Runtime, backend::Feature, host::{Host, HostConfig}};
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).without(Feature::TimingEvents)))?.device(0)?;
+    /// let refused = device.timing_event().unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::Unsupported { feature: Feature::TimingEvents }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn timing_event(&self) -> Result<Event<B>> {
         if !self.info().features.contains(Feature::TimingEvents) {
             return Err(self.state.error(ErrorKind::Unsupported { feature: Feature::TimingEvents }, "timing event"));
@@ -125,6 +143,18 @@ impl<B: Backend> Event<B> {
     ///
     /// # Errors
     /// [`WrongDevice`](ErrorKind::WrongDevice), [`WrongRuntime`](ErrorKind::WrongRuntime) for a stream of another device; those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(2)))?;
+    /// let (stream, other) = (runtime.device(0)?.stream()?, runtime.device(1)?.stream()?);
+    /// let event = runtime.device(0)?.event()?;
+    /// event.record(&stream)?;
+    /// event.record(&stream)?;                                     // marks a later point instead
+    /// let refused = event.record(&other).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::WrongDevice { expected: 1, got: 0, .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuEventRecord", alias = "hipEventRecord")]
     pub fn record(&self, stream: &Stream<B>) -> Result<()> {
         self.device.state.usable()?;
@@ -146,6 +176,17 @@ impl<B: Backend> Event<B> {
     ///
     /// # Errors
     /// [`DevicePoisoned`](ErrorKind::DevicePoisoned) after a kernel fault; [`InCallback`](ErrorKind::InCallback) inside a host function.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let event = device.event()?;
+    /// let x = stream.upload(&[1u8; 64])?;
+    /// event.record(&stream)?;
+    /// let later = stream.upload(&[2u8; 64])?;
+    /// event.wait()?;                                              // for the first upload; the second may still run
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuEventSynchronize", alias = "hipEventSynchronize")]
     pub fn wait(&self) -> Result<()> {
         self.device.state.usable()?;
@@ -159,6 +200,21 @@ impl<B: Backend> Event<B> {
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
+    ///
+    /// ```
+    /// # use polywarp_core::gate::Gate;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let (gate, event) = (Gate::new(), device.event()?);
+    /// let closed = gate.function();
+    /// stream.host_function(move || closed.call())?;
+    /// event.record(&stream)?;
+    /// assert!(!event.is_complete()?);
+    /// gate.open();
+    /// event.wait()?;
+    /// assert!(event.is_complete()?);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuEventQuery", alias = "hipEventQuery")]
     pub fn is_complete(&self) -> Result<bool> {
         self.device.state.usable()?;
@@ -175,6 +231,20 @@ impl<B: Backend> Event<B> {
     /// # Errors
     /// [`NotReady`](ErrorKind::NotReady) unless both are complete; [`InvalidArgument`](ErrorKind::InvalidArgument) for events that do
     /// not measure time; [`WrongDevice`](ErrorKind::WrongDevice), [`WrongRuntime`](ErrorKind::WrongRuntime).
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let (start, end) = (device.timing_event()?, device.timing_event()?);
+    /// start.record(&stream)?;
+    /// end.record(&stream)?;
+    /// end.wait()?;
+    /// println!("{:?}", end.elapsed_since(&start)?);
+    /// let refused = device.event()?.elapsed_since(&start).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::InvalidArgument { .. }));   // only timing events measure time
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuEventElapsedTime", alias = "hipEventElapsedTime")]
     pub fn elapsed_since(&self, start: &Self) -> Result<Duration> {
         self.device.state.usable()?;
@@ -210,6 +280,21 @@ impl<B: Backend> Stream<B> {
     ///
     /// # Errors
     /// [`WrongRuntime`](ErrorKind::WrongRuntime); those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// let (a, b, event) = (device.stream()?, device.stream()?, device.event()?);
+    /// let (first, told) = std::sync::mpsc::channel();
+    /// let second = first.clone();
+    /// a.host_function(move || first.send(1).unwrap_or(()))?;
+    /// event.record(&a)?;
+    /// b.wait_for(&event)?;                                        // the host goes on at once
+    /// b.host_function(move || second.send(2).unwrap_or(()))?;
+    /// b.wait()?;
+    /// assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuStreamWaitEvent", alias = "hipStreamWaitEvent")]
     pub fn wait_for(&self, event: &Event<B>) -> Result<()> {
         self.device.state.usable()?;

@@ -12,9 +12,12 @@ use std::sync::Arc;
 /// How a stream is made; see [`Device::stream_with`].
 ///
 /// ```
-/// use polywarp_core::{Runtime, StreamOptions, host::Host};
+/// use polywarp_core::{ErrorKind, Runtime, StreamOptions, host::Host};
 /// let device = Runtime::new(Host::default())?.device(0)?;
-/// let stream = device.stream_with(StreamOptions::new().precise())?;
+/// let urgent = StreamOptions::new().priority(i32::MIN);       // clamped to what the device offers
+/// let stream = device.stream_with(urgent.precise())?;
+/// let refused = device.stream_with(StreamOptions::new().legacy()).unwrap_err();
+/// assert!(matches!(refused.kind(), ErrorKind::Unsupported { .. }));   // the host backend has no legacy stream
 /// # Ok::<(), polywarp_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +45,19 @@ impl StreamOptions {
     /// Without it a wait may cover work submitted to the producer *later*, up to the moment of the wait. That matters only if such
     /// work waits for the host: a kernel writes `x`, a second kernel of the same stream waits for the host, another
     /// stream reads `x`, and the host waits for that stream. On a precise stream this ends; on others it can hang.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, StreamOptions, gate::Gate, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// let (producer, consumer) = (device.stream_with(StreamOptions::new().precise())?, device.stream()?);
+    /// let x = producer.upload(&[1u32, 2])?;
+    /// let gate = Gate::new();
+    /// let waiting = gate.function();
+    /// producer.host_function(move || waiting.call())?;            // later work that waits for the host
+    /// assert_eq!(x.download(&consumer)?, [1, 2]);                 // does not wait for it
+    /// gate.open();
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub const fn precise(mut self) -> Self {
         self.precise = true;
         self
@@ -129,6 +145,18 @@ impl<B: Backend> Stream<B> {
     /// # Errors
     /// [`DevicePoisoned`](ErrorKind::DevicePoisoned) after a kernel fault; [`StreamPoisoned`](ErrorKind::StreamPoisoned) if a host function
     /// of the stream panicked; [`InCallback`](ErrorKind::InCallback) inside a host function; an error met while dealing with what was dropped, once.
+    ///
+    /// ```
+    /// # use std::sync::{Arc, mpsc};
+    /// # use polywarp_core::{Error, ErrorKind};
+    /// # let stream = Arc::new(polywarp_core::doctest::stream()?);
+    /// let (same, (tell, told)) = (Arc::clone(&stream), mpsc::channel());
+    /// stream.host_function(move || tell.send(same.wait()).unwrap_or(()))?;
+    /// stream.wait()?;                                             // the function has run
+    /// let refused = told.try_recv().map(|inside| matches!(inside.map_err(|error| error.kind().clone()), Err(ErrorKind::InCallback)));
+    /// assert_eq!(refused, Ok(true));                              // inside of it, the wait was refused
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuStreamSynchronize", alias = "hipStreamSynchronize", alias = "synchronize")]
     pub fn wait(&self) -> Result<()> {
         self.device.state.usable()?;
@@ -145,6 +173,19 @@ impl<B: Backend> Stream<B> {
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
+    ///
+    /// ```
+    /// # use polywarp_core::gate::Gate;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let gate = Gate::new();
+    /// let closed = gate.function();
+    /// stream.host_function(move || closed.call())?;
+    /// assert!(!stream.is_complete()?);
+    /// gate.open();
+    /// stream.wait()?;
+    /// assert!(stream.is_complete()?);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[doc(alias = "cuStreamQuery", alias = "hipStreamQuery")]
     pub fn is_complete(&self) -> Result<bool> {
         self.device.state.usable()?;

@@ -36,6 +36,19 @@ pub struct HostGuard<'a, B: Backend, T> {
 
 /// Elements open to the host for writing. While it lives, work that uses them is refused with
 /// [`HostBorrowed`](crate::ErrorKind::HostBorrowed); see [`HostGuard`].
+///
+/// ```
+/// # let stream = polywarp_core::doctest::stream()?;
+/// # let device = stream.device();
+/// let mut x = device.alloc_pinned::<f32>(4)?;
+/// let (left, mut right) = x.split_at_mut(2)?;
+/// let mut guard = right.write()?;
+/// guard.fill(1.0);
+/// left.as_slice().download(&stream)?;                         // the other half stays usable
+/// drop(guard);
+/// assert_eq!(right.as_slice().download(&stream)?, [1.0, 1.0]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub struct HostGuardMut<'a, B: Backend, T> {
     open: Option<HostUse<'a, B>>,
     len: usize,
@@ -99,6 +112,23 @@ impl<'a, B: Backend, T: Element + AnyBitPattern, M: HostVisible> BufferSlice<'a,
     /// # Errors
     /// [`HostBorrowed`](crate::ErrorKind::HostBorrowed) if a write guard is open, [`Lent`](crate::ErrorKind::Lent);
     /// [`DevicePoisoned`](crate::ErrorKind::DevicePoisoned); [`InCallback`](crate::ErrorKind::InCallback).
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let x = stream.upload(&[1.0f32; 4])?;
+    /// let mut y = device.alloc_pinned::<f32>(4)?;
+    /// y.fill(&stream, 0.0)?;
+    /// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// let guard = y.slice(2..)?.read()?;                          // half of it
+    /// let refused = kernel.launch(&stream, 4, &arguments).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::HostBorrowed { .. }));
+    /// drop(guard);
+    /// kernel.launch(&stream, 4, &arguments)?;
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn read(&self) -> Result<HostGuard<'a, B, T>> {
         Ok(HostGuard { open: self.region().open(AccessMode::Read)?, len: self.len(), holds: PhantomData })
     }
@@ -109,6 +139,17 @@ impl<B: Backend, T: Element + AnyBitPattern + NoUninit, M: HostVisible> BufferSl
     ///
     /// # Errors
     /// As for [`BufferSlice::read`].
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let mut x = device.alloc_unified::<u32>(4)?;
+    /// x.fill(&stream, 1)?;
+    /// let mut tail = x.slice_mut(2..)?;
+    /// tail.write()?.iter_mut().for_each(|one| *one += 1);         // waited for the fill
+    /// assert_eq!(x.read()?[..], [1, 1, 2, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn write(&mut self) -> Result<HostGuardMut<'_, B, T>> {
         let len = self.len();
         Ok(HostGuardMut { open: self.region_mut().open(AccessMode::Write)?, len, holds: PhantomData })
@@ -120,6 +161,16 @@ impl<B: Backend, T: Element + AnyBitPattern, M: HostVisible> Buffer<B, T, M> {
     ///
     /// # Errors
     /// As for [`BufferSlice::read`].
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let mut x = device.alloc_pinned::<u32>(3)?;
+    /// x.fill(&stream, 7)?;
+    /// let (one, other) = (x.read()?, x.read()?);                  // readers do not exclude each other
+    /// assert_eq!(one[..], other[..]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn read(&self) -> Result<HostGuard<'_, B, T>> {
         self.as_slice().read()
     }
@@ -128,6 +179,17 @@ impl<B: Backend, T: Element + AnyBitPattern, M: HostVisible> Buffer<B, T, M> {
     ///
     /// # Errors
     /// As for [`BufferSlice::read`].
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let mut x = device.alloc_pinned::<u32>(3)?;
+    /// std::mem::forget(x.write()?);                               // forgotten: the elements stay refused
+    /// let refused = x.download(&stream).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::HostBorrowed { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn write(&mut self) -> Result<HostGuardMut<'_, B, T>>
     where
         T: NoUninit,

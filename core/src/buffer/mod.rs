@@ -38,6 +38,8 @@ use std::sync::Arc;
 /// let (mut left, right) = x.split_at_mut(2)?;
 /// left.copy_from(&stream, &right)?;
 /// assert_eq!(x.download(&stream)?, [3, 4, 3, 4]);
+/// assert_eq!((x.len(), x.bytes(), x.is_empty()), (4, 16, false));
+/// assert!(*x.device() == device);
 /// # Ok::<(), polywarp_core::Error>(())
 /// ```
 pub struct Buffer<B: Backend, T, M: MemoryKind = DeviceMemory> {
@@ -64,6 +66,17 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// [`OutOfMemory`](ErrorKind::OutOfMemory), [`Overflow`](ErrorKind::Overflow) of count × size.
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let x = device.alloc::<f32>(1000)?;
+    /// assert_eq!(x.bytes(), 4000);
+    /// let refused = device.alloc::<u64>(usize::MAX).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::Overflow { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<B, T>> {
         Buffer::new(self, len, None)
     }
@@ -72,6 +85,17 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// As for [`alloc`](Self::alloc); [`Unsupported`](ErrorKind::Unsupported).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let mut x = device.alloc_pinned::<u32>(4)?;
+    /// x.write()?.copy_from_slice(&[1, 2, 3, 4]);                  // from the host, in place
+    /// let mut y = stream.zeros(4)?;
+    /// y.copy_from(&stream, &x)?;                                  // and to the device without another copy on the way
+    /// assert_eq!(y.download(&stream)?, [1, 2, 3, 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn alloc_pinned<T: Element>(&self, len: usize) -> Result<Buffer<B, T, PinnedMemory>> {
         self.supports(Feature::PinnedMemory)?;
         Buffer::new(self, len, None)
@@ -81,6 +105,17 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// As for [`alloc`](Self::alloc); [`Unsupported`](ErrorKind::Unsupported).
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, backend::Feature, host::{Host, HostConfig}};
+    /// let device = Runtime::new(Host::default())?.device(0)?;
+    /// let mut x = device.alloc_unified::<u32>(2)?;
+    /// x.write()?[0] = 7;
+    /// assert_eq!(x.read()?[0], 7);
+    /// let without = Runtime::new(Host::new(&HostConfig::new(1).without(Feature::UnifiedMemory)))?.device(0)?;
+    /// assert!(without.alloc_unified::<u32>(2).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn alloc_unified<T: Element>(&self, len: usize) -> Result<Buffer<B, T, UnifiedMemory>> {
         self.supports(Feature::UnifiedMemory)?;
         Buffer::new(self, len, None)
@@ -100,6 +135,17 @@ impl<B: Backend> Stream<B> {
     ///
     /// # Errors
     /// As for [`Device::alloc`].
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.alloc::<u32>(1024)?;
+    /// x.fill(&stream, 1)?;
+    /// let address = x.device_address();
+    /// drop(x);                                                    // the fill may still run
+    /// let y = stream.alloc::<u32>(1024)?;                         // what comes next on the stream runs after it
+    /// assert_eq!(y.device_address(), address);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<B, T>> {
         Buffer::new(&self.device, len, Some(&self.lane))
     }
@@ -108,6 +154,14 @@ impl<B: Backend> Stream<B> {
     ///
     /// # Errors
     /// As for [`Device::alloc`].
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.zeros::<u32>(3)?;
+    /// assert_eq!(x.download(&stream)?, [0, 0, 0]);
+    /// assert!(stream.zeros::<u32>(0)?.download(&stream)?.is_empty());   // no bytes never reach the driver
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn zeros<T: Element + bytemuck::Zeroable>(&self, len: usize) -> Result<Buffer<B, T>> {
         let mut buffer = self.alloc(len)?;
@@ -119,6 +173,15 @@ impl<B: Backend> Stream<B> {
     ///
     /// # Errors
     /// As for [`Device::alloc`].
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut data = [1u32, 2, 3];
+    /// let x = stream.upload(&data)?;
+    /// data.fill(0);                                               // was read already: nothing to wait for
+    /// assert_eq!(x.download(&stream)?, [1, 2, 3]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<B, T>> {
         let mut buffer = self.alloc(data.len())?;
@@ -165,12 +228,38 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     }
 
     /// All of it, to read.
+    ///
+    /// ```
+    /// # use polywarp_core::{BufferSlice, Result, Stream, backend::Backend};
+    /// fn first<B: Backend>(stream: &Stream<B>, x: BufferSlice<'_, B, u32>) -> Result<Vec<u32>> {
+    ///     x.slice(..1)?.download(stream)
+    /// }
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u32, 2, 3])?;
+    /// assert_eq!(first(&stream, x.as_slice())?, [1]);
+    /// assert_eq!(first(&stream, x.slice(2..)?)?, [3]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn as_slice(&self) -> BufferSlice<'_, B, T, M> {
         BufferSlice::new(self.allocation.as_ref(), &self.device, 0, self.len)
     }
 
     /// All of it, to write.
+    ///
+    /// ```
+    /// # use polywarp_core::{BufferSliceMut, Result, Stream, backend::Backend};
+    /// fn clear<B: Backend>(stream: &Stream<B>, mut x: BufferSliceMut<'_, B, u32>) -> Result<()> {
+    ///     x.fill(stream, 0)
+    /// }
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.upload(&[1u32, 2, 3])?;
+    /// clear(&stream, x.slice_mut(1..2)?)?;
+    /// assert_eq!(x.download(&stream)?, [1, 0, 3]);
+    /// clear(&stream, x.as_slice_mut())?;
+    /// assert_eq!(x.download(&stream)?, [0, 0, 0]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn as_slice_mut(&mut self) -> BufferSliceMut<'_, B, T, M> {
         BufferSliceMut::new(self.allocation.as_ref(), &self.device, 0, self.len)
@@ -180,6 +269,16 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](ErrorKind::OutOfBounds).
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u32, 2, 3, 4])?;
+    /// assert_eq!(x.slice(1..=2)?.download(&stream)?, [2, 3]);
+    /// let refused = x.slice(2..5).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::OutOfBounds { start: 2, end: 5, len: 4, .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn slice(&self, range: impl std::ops::RangeBounds<usize>) -> Result<BufferSlice<'_, B, T, M>> {
         self.as_slice().slice(range)
     }
@@ -188,6 +287,15 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](ErrorKind::OutOfBounds).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.zeros::<u32>(4)?;
+    /// x.slice_mut(2..)?.fill(&stream, 9)?;
+    /// assert_eq!(x.download(&stream)?, [0, 0, 9, 9]);
+    /// assert!(x.slice_mut(3..2).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn slice_mut(&mut self, range: impl std::ops::RangeBounds<usize>) -> Result<BufferSliceMut<'_, B, T, M>> {
         self.as_slice_mut().slice(range)
     }
@@ -196,6 +304,15 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](ErrorKind::OutOfBounds).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u32, 2, 3])?;
+    /// let (head, tail) = x.split_at(1)?;
+    /// assert_eq!((head.download(&stream)?, tail.download(&stream)?), (vec![1], vec![2, 3]));
+    /// assert!(x.split_at(4).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn split_at(&self, middle: usize) -> Result<(BufferSlice<'_, B, T, M>, BufferSlice<'_, B, T, M>)> {
         self.as_slice().split_at(middle)
     }
@@ -204,6 +321,17 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](ErrorKind::OutOfBounds).
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// let (device, axpy) = axpy()?;
+    /// let stream = device.stream()?;
+    /// let mut x = stream.upload(&[1.0f32, 2.0, 10.0, 20.0])?;
+    /// let (y, x_tail) = x.split_at_mut(2)?;
+    /// axpy.launch(&stream, 2, (x_tail.as_slice().span(), y.span_mut(), 1.0))?;    // reads one half, writes the other
+    /// assert_eq!(x.download(&stream)?, [11.0, 22.0, 10.0, 20.0]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn split_at_mut(&mut self, middle: usize) -> Result<(BufferSliceMut<'_, B, T, M>, BufferSliceMut<'_, B, T, M>)> {
         self.as_slice_mut().split_at(middle)
     }
@@ -212,6 +340,16 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`LengthMismatch`](ErrorKind::LengthMismatch); [`HostBorrowed`](ErrorKind::HostBorrowed), [`Lent`](ErrorKind::Lent); those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.alloc::<u32>(3)?;
+    /// x.upload(&stream, &[1, 2, 3])?;
+    /// let refused = x.upload(&stream, &[1, 2]).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::LengthMismatch { expected: 3, got: 2, .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn upload(&mut self, stream: &Stream<B>, data: &[T]) -> Result<()> {
         self.as_slice_mut().upload(stream, data)
@@ -222,6 +360,17 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     /// # Errors
     /// [`LengthMismatch`](ErrorKind::LengthMismatch); [`Overlap`](ErrorKind::Overlap); [`HostBorrowed`](ErrorKind::HostBorrowed),
     /// [`Lent`](ErrorKind::Lent); those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(2)))?;
+    /// let (a, b) = (runtime.device(0)?.stream()?, runtime.device(1)?.stream()?);
+    /// let x = a.upload(&[1u32, 2, 3])?;
+    /// let mut y = b.zeros(2)?;
+    /// y.copy_from(&b, x.slice(1..)?)?;                            // from the other device, after the upload there
+    /// assert_eq!(y.download(&b)?, [2, 3]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn copy_from<'a, N: MemoryKind>(&mut self, stream: &Stream<B>, source: impl Into<BufferSlice<'a, B, T, N>>) -> Result<()>
     where
@@ -234,6 +383,14 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`HostBorrowed`](ErrorKind::HostBorrowed), [`Lent`](ErrorKind::Lent); those of the driver.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.alloc::<[f32; 3]>(2)?;
+    /// x.fill(&stream, [0.0, 0.5, 1.0])?;                          // elements of any size
+    /// assert_eq!(x.download(&stream)?, [[0.0, 0.5, 1.0]; 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn fill(&mut self, stream: &Stream<B>, value: T) -> Result<()> {
         self.as_slice_mut().fill(stream, value)
@@ -243,6 +400,16 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// [`HostBorrowed`](ErrorKind::HostBorrowed), [`Lent`](ErrorKind::Lent); [`DevicePoisoned`](ErrorKind::DevicePoisoned); those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// let (a, b) = (device.stream()?, device.stream()?);
+    /// let mut x = a.zeros::<u32>(3)?;
+    /// x.fill(&a, 5)?;
+    /// assert_eq!(x.download(&b)?, [5, 5, 5]);                     // after the fill, although on another stream
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn download(&self, stream: &Stream<B>) -> Result<Vec<T>>
     where
@@ -255,6 +422,15 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Errors
     /// As for [`Device::alloc`] and [`copy_from`](Self::copy_from).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u32, 2])?;
+    /// let mut y = x.try_clone(&stream)?;
+    /// y.fill(&stream, 0)?;
+    /// assert_eq!(x.download(&stream)?, [1, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn try_clone(&self, stream: &Stream<B>) -> Result<Self> {
         let mut copy = Self::new(&stream.device, self.len, Some(&stream.lane))?;
@@ -272,6 +448,16 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
 
     /// Where the device finds it; null if it has no bytes. Work past polywarp that uses the address is not ordered: see
     /// [`lend`](BufferSlice::lend) for work that is.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::DeviceAddress;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let x = device.alloc::<u32>(100)?;
+    /// assert!(x.device_address().0.is_multiple_of(device.info().limits.allocation_alignment));
+    /// assert_eq!(device.alloc::<u32>(0)?.device_address(), DeviceAddress::NULL);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn device_address(&self) -> DeviceAddress {
         self.allocation.as_ref().map_or(DeviceAddress::NULL, |allocation| allocation.address())

@@ -89,6 +89,14 @@ macro_rules! view {
             }
 
             /// Its size in bytes.
+            ///
+            /// ```
+            /// # let stream = polywarp_core::doctest::stream()?;
+            /// let mut x = stream.zeros::<u32>(8)?;
+            /// let tail = x.slice_mut(5..)?;
+            /// assert_eq!((tail.len(), tail.bytes(), tail.is_empty()), (3, 12, false));
+            /// # Ok::<(), polywarp_core::Error>(())
+            /// ```
             #[must_use]
             pub fn bytes(&self) -> u64 {
                 (self.len * size_of::<T>()) as u64
@@ -103,6 +111,15 @@ macro_rules! view {
             ///
             /// # Errors
             /// [`OutOfBounds`](ErrorKind::OutOfBounds).
+            ///
+            /// ```
+            /// # let stream = polywarp_core::doctest::stream()?;
+            /// let mut x = stream.upload(&[1u32, 2, 3, 4])?;
+            /// let middle = x.slice_mut(1..3)?;
+            /// assert!(middle.slice(2..3).is_err());                       // ranges count from the view's own start
+            /// assert_eq!(x.slice(1..3)?.slice(1..)?.download(&stream)?, [3]);
+            /// # Ok::<(), polywarp_core::Error>(())
+            /// ```
             pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
                 let Range { start, end } = bounds(self.device, range, self.len)?;
                 Ok(Self::new(self.allocation, self.device, self.offset + (start * size_of::<T>()) as u64, end - start))
@@ -112,6 +129,16 @@ macro_rules! view {
             ///
             /// # Errors
             /// [`OutOfBounds`](ErrorKind::OutOfBounds).
+            ///
+            /// ```
+            /// # let stream = polywarp_core::doctest::stream()?;
+            /// let mut x = stream.zeros::<u32>(5)?;
+            /// let (mut left, mut right) = x.slice_mut(1..)?.split_at(3)?;
+            /// left.fill(&stream, 1)?;
+            /// right.fill(&stream, 2)?;
+            /// assert_eq!(x.download(&stream)?, [0, 1, 1, 1, 2]);
+            /// # Ok::<(), polywarp_core::Error>(())
+            /// ```
             pub fn split_at(self, middle: usize) -> Result<(Self, Self)> {
                 let Range { start, end } = bounds(self.device, middle.., self.len)?;
                 let right = self.offset + (start * size_of::<T>()) as u64;
@@ -124,6 +151,16 @@ macro_rules! view {
             ///
             /// # Errors
             /// [`Misaligned`](ErrorKind::Misaligned) if address or length do not fit.
+            ///
+            /// ```
+            /// # use polywarp_core::ErrorKind;
+            /// # let stream = polywarp_core::doctest::stream()?;
+            /// let x = stream.upload(&[0x0201_u16, 0x0403, 0x0605])?;
+            /// assert_eq!(x.slice(..2)?.cast::<[u8; 4]>()?.download(&stream)?.len(), 1);
+            /// let refused = x.as_slice().cast::<u32>().unwrap_err();      // 6 bytes are no whole number of them
+            /// assert!(matches!(refused.kind(), ErrorKind::Misaligned { bytes: 6, size: 4, .. }));
+            /// # Ok::<(), polywarp_core::Error>(())
+            /// ```
             pub fn cast<U: Element + bytemuck::AnyBitPattern>(self) -> Result<$View<'a, B, U, M>>
             where
                 T: bytemuck::NoUninit $($from)*,
@@ -173,6 +210,13 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSlice<'a, B, T, M> {
     ///
     /// # Errors
     /// [`HostBorrowed`](ErrorKind::HostBorrowed), [`Lent`](ErrorKind::Lent); [`DevicePoisoned`](ErrorKind::DevicePoisoned); those of the driver.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u32, 2, 3, 4])?;
+    /// assert_eq!(x.slice(2..)?.download(&stream)?, [3, 4]);       // no other elements travel
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn download(&self, stream: &Stream<B>) -> Result<Vec<T>>
     where
@@ -185,6 +229,16 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSlice<'a, B, T, M> {
     ///
     /// # Errors
     /// As for [`download`](Self::download); [`LengthMismatch`](ErrorKind::LengthMismatch).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u32, 2, 3])?;
+    /// let mut data = [0; 3];
+    /// x.as_slice().download_into(&stream, &mut data)?;
+    /// assert_eq!(data, [1, 2, 3]);
+    /// assert!(x.as_slice().download_into(&stream, &mut data[1..]).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn download_into(&self, stream: &Stream<B>, data: &mut [T]) -> Result<()>
     where
@@ -198,6 +252,17 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSlice<'a, B, T, M> {
     ///
     /// # Errors
     /// As for [`download`](Self::download); [`InvalidArgument`](ErrorKind::InvalidArgument) names the first element that is no value of its type.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let x = stream.upload(&[true, false])?;
+    /// assert_eq!(x.as_slice().download_checked(&stream)?, [true, false]);
+    /// let never_written = device.alloc::<bool>(2)?;
+    /// let refused = never_written.as_slice().download_checked(&stream).unwrap_err();
+    /// assert!(refused.to_string().contains("element 0 is no value of bool"));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn download_checked(&self, stream: &Stream<B>) -> Result<Vec<T>>
     where
@@ -275,12 +340,30 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     }
 
     /// The same view, to read.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.zeros::<u32>(4)?;
+    /// let mut view = x.slice_mut(1..3)?;
+    /// view.fill(&stream, 5)?;
+    /// assert_eq!(view.as_slice().download(&stream)?, [5, 5]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn as_slice(&self) -> BufferSlice<'_, B, T, M> {
         BufferSlice::new(self.allocation, self.device, self.offset, self.len)
     }
 
     /// The same view for a shorter time.
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.zeros::<u32>(4)?;
+    /// let mut view = x.as_slice_mut();
+    /// view.reborrow().slice(..1)?.fill(&stream, 1)?;              // `slice` takes the view by value …
+    /// view.fill(&stream, 2)?;                                     // … and it is still there
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn reborrow(&mut self) -> BufferSliceMut<'_, B, T, M> {
         BufferSliceMut::new(self.allocation, self.device, self.offset, self.len)
@@ -290,6 +373,15 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     ///
     /// # Errors
     /// As for [`Buffer::upload`](super::Buffer::upload).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.zeros::<u32>(4)?;
+    /// x.slice_mut(1..3)?.upload(&stream, &[7, 8])?;
+    /// assert!(x.slice_mut(1..3)?.upload(&stream, &[7]).is_err());
+    /// assert_eq!(x.download(&stream)?, [0, 7, 8, 0]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn upload(&mut self, stream: &Stream<B>, data: &[T]) -> Result<()> {
         check_len(stream, self.len, data.len())?;
@@ -300,6 +392,16 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     ///
     /// # Errors
     /// As for [`Buffer::copy_from`](super::Buffer::copy_from).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// # let device = stream.device();
+    /// let mut x = stream.upload(&[1u32, 2, 3, 4])?;
+    /// let (left, mut right) = x.split_at_mut(2)?;
+    /// right.copy_from(&stream, &left)?;                           // within one buffer
+    /// assert_eq!(x.download(&stream)?, [1, 2, 1, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn copy_from<'s, N: MemoryKind>(&mut self, stream: &Stream<B>, source: impl Into<BufferSlice<'s, B, T, N>>) -> Result<()>
     where
@@ -314,6 +416,14 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     ///
     /// # Errors
     /// As for [`Buffer::fill`](super::Buffer::fill).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut x = stream.zeros::<u16>(4)?;
+    /// x.slice_mut(3..)?.fill(&stream, 9)?;
+    /// assert_eq!(x.download(&stream)?, [0, 0, 0, 9]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub fn fill(&mut self, stream: &Stream<B>, value: T) -> Result<()> {
         self.region_mut().fill_with(stream, &value)
@@ -323,6 +433,18 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     ///
     /// # Errors
     /// As for [`BufferSlice::lend`].
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, doctest::*};
+    /// # let (device, axpy) = axpy()?;
+    /// let (stream, other) = (device.stream()?, device.stream()?);
+    /// let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.zeros(4)?);
+    /// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// let meanwhile = y.as_slice_mut().lend(&stream, |_address| kernel.launch(&other, 4, &arguments))?;
+    /// assert!(matches!(meanwhile.unwrap_err().kind(), ErrorKind::Lent { .. }));
+    /// kernel.launch(&other, 4, &arguments)?;                      // after what was submitted meanwhile
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn lend<R>(&mut self, stream: &Stream<B>, foreign: impl FnOnce(DeviceAddress) -> R) -> Result<R> {
         self.region_mut().lend(stream, AccessMode::Write, foreign)
     }

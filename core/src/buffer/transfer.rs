@@ -183,6 +183,16 @@ pub(super) fn check<T: CheckedBitPattern>(bits: Vec<T::Bits>) -> Result<Vec<T>, 
 ///
 /// It owns the pinned memory that they arrive in. Dropped, it lets that be reused when they have arrived.
 /// It can be awaited: see [`ReadFuture`](super::ReadFuture).
+///
+/// ```
+/// # let stream = polywarp_core::doctest::stream()?;
+/// let mut x = stream.upload(&[1u64, 2])?;
+/// let pending = x.as_slice().start_download(&stream)?;
+/// x.fill(&stream, 0)?;                                        // runs after the read
+/// assert_eq!(pending.wait()?, [1, 2]);
+/// drop(x.as_slice().start_download(&stream)?);                // not wanted after all: nothing is waited for
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[must_use = "the result has not been asked for"]
 pub struct PendingRead<B: Backend, T> {
     pub(super) slot: Option<Arc<Allocation<B>>>,
@@ -212,6 +222,20 @@ impl<B: Backend, T: AnyBitPattern> PendingRead<B, T> {
     ///
     /// # Errors
     /// [`DevicePoisoned`](crate::ErrorKind::DevicePoisoned); [`InCallback`](crate::ErrorKind::InCallback).
+    ///
+    /// ```
+    /// # use polywarp_core::gate::Gate;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let x = stream.upload(&[1u64, 2])?;
+    /// let gate = Gate::new();
+    /// let closed = gate.function();
+    /// stream.host_function(move || closed.call())?;
+    /// let pending = x.as_slice().start_download(&stream)?;
+    /// assert!(!pending.is_ready()?);
+    /// gate.open();
+    /// assert_eq!(pending.wait()?, [1, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn is_ready(&self) -> Result<bool> {
         let Some(slot) = &self.slot else { return Ok(true) };
         let (order, list) = (slot.device.order(), crate::order::Tracked::list(slot));
@@ -224,6 +248,15 @@ impl<B: Backend, T: AnyBitPattern> PendingRead<B, T> {
     ///
     /// # Errors
     /// [`DevicePoisoned`](crate::ErrorKind::DevicePoisoned); [`InCallback`](crate::ErrorKind::InCallback).
+    ///
+    /// ```
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let (x, y) = (stream.upload(&[1u8])?, stream.upload(&[2u8])?);
+    /// let pending = [x.as_slice().start_download(&stream)?, y.as_slice().start_download(&stream)?];
+    /// let all: Vec<_> = pending.into_iter().map(|one| one.wait()).collect::<Result<_, _>>()?;
+    /// assert_eq!(all.concat(), [1, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn wait(self) -> Result<Vec<T>> {
         let mut out = room(self.len)?;
         let data = self.into_pinned().map_err(|(_, error)| error)?;
@@ -258,6 +291,15 @@ impl<B: Backend, T: AnyBitPattern> PendingRead<B, T> {
 }
 
 /// Elements that have arrived on the host, in the pinned memory that they arrived in.
+///
+/// ```
+/// # let stream = polywarp_core::doctest::stream()?;
+/// let x = stream.upload(&[3u64, 1, 2])?;
+/// let data = x.as_slice().start_download(&stream)?.into_pinned().map_err(|(_, error)| error)?;
+/// drop(x);                                                    // the data stands by itself
+/// assert_eq!(data.iter().max(), Some(&3));                    // a slice like any other
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub struct HostData<B: Backend, T> {
     slot: Option<Arc<Allocation<B>>>,
     len: usize,

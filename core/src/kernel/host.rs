@@ -34,6 +34,15 @@ impl fmt::Debug for Thread<'_> {
 
 impl Thread<'_> {
     /// Index of the thread in its block. `threadIdx`.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     out.store(thread.index(0), thread.thread()[0]);
+    /// }
+    /// assert_eq!(run(LaunchConfig::new(2, 3), 6, kernel)?, [0, 1, 2, 0, 1, 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn thread(&self) -> [u32; 3] {
@@ -41,6 +50,15 @@ impl Thread<'_> {
     }
 
     /// Index of the block in the grid. `blockIdx`.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     out.store(thread.index(0), thread.block()[0]);
+    /// }
+    /// assert_eq!(run(LaunchConfig::new(2, 3), 6, kernel)?, [0, 0, 0, 1, 1, 1]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn block(&self) -> [u32; 3] {
@@ -48,6 +66,15 @@ impl Thread<'_> {
     }
 
     /// Threads of a block per axis. `blockDim`.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     out.store(thread.index(0), thread.block_size()[0]);
+    /// }
+    /// assert_eq!(run(LaunchConfig::new(2, 3), 6, kernel)?, [3; 6]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn block_size(&self) -> [u32; 3] {
@@ -55,6 +82,18 @@ impl Thread<'_> {
     }
 
     /// Blocks of the grid per axis. `gridDim`.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     let all = thread.grid_size()[0] as usize * thread.block_size()[0] as usize;
+    ///     for i in (thread.index(0)..out.len()).step_by(all) {    // few threads for many elements
+    ///         out.store(i, 1);
+    ///     }
+    /// }
+    /// assert_eq!(run(LaunchConfig::new(2, 3), 100, kernel)?, [1; 100]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn grid_size(&self) -> [u32; 3] {
@@ -65,6 +104,16 @@ impl Thread<'_> {
     ///
     /// # Panics
     /// If there is no such axis: 0, 1, 2.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     let (x, y) = (thread.index(0), thread.index(1));
+    ///     out.store(3 * y + x, (10 * y + x) as u32);
+    /// }
+    /// assert_eq!(run(LaunchConfig::new([1, 2], 3), 6, kernel)?, [0, 1, 2, 10, 11, 12]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn index(&self, axis: usize) -> usize {
@@ -74,6 +123,17 @@ impl Thread<'_> {
     /// The index along x, if it is less than `len`: the guard that every ragged launch needs.
     ///
     /// No two threads get the same index, whatever the geometry: threads off the axis (y or z not 0) get none.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     if let Some(i) = thread.within(out.len()) {
+    ///         out.store(i, i as u32);
+    ///     }
+    /// }
+    /// assert_eq!(run(LaunchConfig::new([2, 2], [3, 2]), 4, kernel)?, [0, 1, 2, 3]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn within(&self, len: usize) -> Option<usize> {
@@ -83,6 +143,17 @@ impl Thread<'_> {
     /// The indices along x and y, if they lie inside of the area.
     ///
     /// No two threads get the same indices, whatever the geometry: threads off the plane (z not 0) get none.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     if let Some((x, y)) = thread.within_area(2, 3) {
+    ///         out.store(2 * y + x, (10 * y + x) as u32);
+    ///     }
+    /// }
+    /// assert_eq!(run(LaunchConfig::for_area(2, 3), 6, kernel)?, [0, 1, 10, 11, 20, 21]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn within_area(&self, width: usize, height: usize) -> Option<(usize, usize)> {
@@ -90,6 +161,18 @@ impl Thread<'_> {
     }
 
     /// Returns when every thread of the block that has not finished is here. `__syncthreads`.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     let (i, tile) = (thread.index(0), thread.shared::<u32>(0, 4));
+    ///     tile.store(i, i as u32);
+    ///     thread.barrier();                                       // now every element is there
+    ///     out.store(i, tile.load(3 - i));
+    /// }
+    /// assert_eq!(run(LaunchConfig::new(1, 4).shared_bytes(16), 4, kernel)?, [3, 2, 1, 0]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn barrier(&self) {
         self.0.barrier.wait();
     }
@@ -98,6 +181,19 @@ impl Thread<'_> {
     ///
     /// # Panics
     /// If it does not fit, or the offset is not aligned: a kernel fault.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+    ///     let counts = thread.shared::<u8>(0, 4);                 // bytes 0..4 …
+    ///     let sums = thread.shared::<u32>(4, 2);                  // … and 4..12
+    ///     counts.store(thread.index(0), 1);
+    ///     out.store(thread.index(0), (counts.len() + sums.len()) as u32);
+    /// }
+    /// assert_eq!(run(LaunchConfig::new(1, 4).shared_bytes(12), 4, kernel)?, [6; 4]);
+    /// assert!(run(LaunchConfig::new(1, 4).shared_bytes(8), 4, kernel).is_err());   // does not fit: a kernel fault
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn shared<T: Element>(&self, offset: usize, len: usize) -> Shared<'_, T> {
         let end = size_of::<T>().checked_mul(len).and_then(|bytes| bytes.checked_add(offset));
@@ -108,6 +204,20 @@ impl Thread<'_> {
 }
 
 /// Elements of a block's shared memory.
+///
+/// ```
+/// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+/// fn kernel(thread: &Thread<'_>, out: HostSpanMut<'_, u32>) {
+///     let (i, partial) = (thread.index(0), thread.shared::<u32>(0, thread.block_size()[0] as usize));
+///     partial.store(i, i as u32);
+///     thread.barrier();
+///     if i == 0 {
+///         out.store(0, (0..partial.len()).map(|j| partial.load(j)).sum());
+///     }
+/// }
+/// assert_eq!(run(LaunchConfig::new(1, 8).shared_bytes(32), 1, kernel)?, [28]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Shared<'k, T> {
     first: *mut T,

@@ -5,6 +5,27 @@ use crate::Result;
 use crate::backend::Backend;
 
 /// A set of kernels declared by [`kernels!`](crate::kernels).
+///
+/// ```
+/// # use polywarp_core::{Device, HostSpanMut, KernelSet, Module, Program, Result, SpanMut, Thread, backend::Backend, kernels};
+/// # let stream = polywarp_core::doctest::stream()?;
+/// kernels! {
+///     struct Fills { fn clear(x: SpanMut<u32>) = clear; }
+/// }
+/// # fn clear(thread: &Thread<'_>, x: HostSpanMut<'_, u32>) { thread.within(x.len()).map_or((), |i| x.store(i, 0)) }
+/// /// Loads any set of kernels.
+/// ///
+/// /// # Safety
+/// /// As for [`Module::bind`], for every kernel of the set.
+/// unsafe fn load<B: Backend, K: KernelSet<B>>(device: &Device<B>, name: &'static str) -> Result<K> {
+///     let module = Module::load(device, &K::host(Program::new(name)))?;
+///     // SAFETY: the caller's promise.
+///     unsafe { K::bind(&module) }
+/// }
+/// // SAFETY: `clear` checks bounds, and each thread uses an element of its own.
+/// let fills: Fills<_> = unsafe { load(stream.device(), "fills") }?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub trait KernelSet<B: Backend>: Sized {
     /// Adds the host form of every kernel that has one.
     fn host(program: Program) -> Program;

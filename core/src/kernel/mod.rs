@@ -104,12 +104,37 @@ impl<B: Backend, const PRECONVERTED: bool, S> Kernel<B, PRECONVERTED, S> {
     }
 
     /// The device it was loaded for; it runs on streams of that device.
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// assert!(*axpy.device() == device);
+    /// let elsewhere = polywarp_core::doctest::stream()?;          // of another opened backend
+    /// let refused = axpy.launch(&elsewhere, 4, (x.span(), y.span_mut(), 1.0)).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::WrongRuntime { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn device(&self) -> &Device<B> {
         self.state.device()
     }
 
     /// What it tells about itself: registers, shared memory, the largest block.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, LaunchConfig};
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let most = axpy.info().max_block_threads;
+    /// let refused = axpy.launch(&stream, LaunchConfig::new(1, most + 1), (x.span(), y.span_mut(), 1.0)).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::LimitExceeded { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn info(&self) -> &FunctionInfo {
         &self.state.info
@@ -119,6 +144,16 @@ impl<B: Backend, const PRECONVERTED: bool, S> Kernel<B, PRECONVERTED, S> {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) without [`Feature::Occupancy`]; those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// let limits = &device.info().limits;
+    /// let resident = axpy.occupancy(256, 0)? * 256;
+    /// println!("{resident} of {} threads of a multiprocessor", limits.max_multiprocessor_threads);
+    /// assert!(resident > 0);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn occupancy(&self, block_threads: u32, dynamic_shared_bytes: u32) -> Result<u32> {
         let device = self.device();
         device.state.usable()?;
@@ -174,6 +209,22 @@ impl<B: Backend, const PRECONVERTED: bool, S> Kernel<B, PRECONVERTED, S> {
 }
 
 /// Converted arguments and a geometry, as a kernel's [`requires`](Kernel::requires) predicate sees them.
+///
+/// ```
+/// # use polywarp_core::ErrorKind;
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let axpy = axpy.requires(|launch| {
+///     let (x, y) = (launch.value::<0>(), launch.value::<1>());
+///     x.len() == y.len() && launch.bytes::<0>() == 4 * x.len() && launch.geometry().grid == [1; 3]
+/// });
+/// axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0))?;
+/// let refused = axpy.launch(&stream, 1000, (x.span(), y.span_mut(), 1.0)).unwrap_err();   // four blocks
+/// assert!(matches!(refused.kind(), ErrorKind::RequirementFailed { .. }));
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Proposal<'a, S> {
     values: &'a S,
@@ -222,6 +273,22 @@ impl<B: Backend, S> Kernel<B, false, S> {
     ///
     /// # Safety
     /// The kernel has no data race even then.
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (kernel, mut arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// arguments.rebind::<0>(y.span())?;                           // now it reads what it writes
+    /// assert!(matches!(kernel.launch(&stream, 4, &arguments).unwrap_err().kind(), ErrorKind::Aliased { .. }));
+    /// // SAFETY: each thread reads and writes the same element, so there is no race.
+    /// let (kernel, _) = unsafe { axpy.may_alias() }.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// kernel.launch(&stream, 4, &arguments)?;
+    /// assert_eq!(y.download(&stream)?, [4.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub unsafe fn may_alias(mut self) -> Self {
         self.may_alias = true;
@@ -304,6 +371,19 @@ impl<B: Backend, P: Parameters> Kernel<B, false, P> {
     /// [`NoPeerAccess`](ErrorKind::NoPeerAccess), [`HostBorrowed`](ErrorKind::HostBorrowed), [`Lent`](ErrorKind::Lent),
     /// [`DevicePoisoned`](ErrorKind::DevicePoisoned), [`StreamPoisoned`](ErrorKind::StreamPoisoned), [`InCallback`](ErrorKind::InCallback); those of
     /// the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::LaunchConfig;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// axpy.launch(&stream, x.len(), (x.span(), y.span_mut(), 1.0))?;
+    /// axpy.launch(&stream, LaunchConfig::new(1, 32), (x.slice(..2)?.span(), y.slice_mut(..2)?.span_mut(), 1.0))?;
+    /// assert_eq!(y.download(&stream)?, [4.0, 4.0, 3.0, 3.0]);     // in order, without a wait in between
+    /// axpy.launch(&stream, 0, (x.span(), y.span_mut(), f32::NAN))?;   // no work
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     #[inline]
     #[doc(alias = "cuLaunchKernel", alias = "hipModuleLaunchKernel")]
@@ -320,6 +400,19 @@ impl<B: Backend, P: Parameters> Kernel<B, false, P> {
     ///
     /// # Errors
     /// [`Aliased`](ErrorKind::Aliased); [`LimitExceeded`](ErrorKind::LimitExceeded) for parameter bytes; those of the conversion.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// kernel.launch(&stream, 4, &arguments)?;
+    /// y.fill(&stream, 0.0)?;                                      // the buffer stays usable in between
+    /// kernel.launch(&stream, 4, &arguments)?;
+    /// assert_eq!(y.download(&stream)?, [1.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn prepare<A>(&self, arguments: A) -> Result<(Kernel<B, true, P>, Converted<B, P>)>
     where
         A: Arguments<B, P, Parameters = P>,
@@ -331,6 +424,21 @@ impl<B: Backend, P: Parameters> Kernel<B, false, P> {
     ///
     /// # Errors
     /// As for [`prepare`](Self::prepare).
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let steps: Vec<_> = [1.0, 10.0]
+    ///     .into_iter()
+    ///     .map(|a| axpy.prepared((x.span(), y.span_mut(), a)))
+    ///     .collect::<Result<_, _>>()?;                            // kept together, launched in any order
+    /// steps[1].launch(&stream, 4)?;
+    /// steps[0].launch(&stream, 4)?;
+    /// assert_eq!(y.download(&stream)?, [13.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn prepared<A>(&self, arguments: A) -> Result<Prepared<B, P>>
     where
         A: Arguments<B, P, Parameters = P>,
@@ -361,6 +469,21 @@ impl<B: Backend> Kernel<B, false, Untyped> {
     ///
     /// # Safety
     /// As for [`Module::bind`], for this launch and the parameters that the arguments become.
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, module) = axpy_module()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let axpy = module.function("axpy")?;                        // parameters unknown to the compiler
+    /// // SAFETY: `axpy` takes two spans and a factor, checks bounds, and each thread uses an element of its own.
+    /// unsafe { axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0f32)) }?;
+    /// // SAFETY: as above; what does not fit is refused, as the host backend knows the parameters.
+    /// let refused = unsafe { axpy.launch(&stream, 4, (x.span(), y.span_mut())) }.unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::SignatureMismatch { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub unsafe fn launch<A: Arguments<B, Untyped>>(&self, stream: &Stream<B>, config: impl Into<LaunchConfig>, arguments: A) -> Result<()> {
         self.check_signature::<A::Parameters>()?;
@@ -372,6 +495,18 @@ impl<B: Backend> Kernel<B, false, Untyped> {
     ///
     /// # Errors
     /// As for the typed [`prepare`](Kernel::prepare); [`SignatureMismatch`](ErrorKind::SignatureMismatch) where the kernel's parameters are known.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, module) = axpy_module()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (axpy, arguments) = module.function("axpy")?.prepare((x.span(), y.span_mut(), 1.0f32))?;
+    /// // SAFETY: `axpy` takes two spans and a factor, checks bounds, and each thread uses an element of its own.
+    /// unsafe { axpy.launch(&stream, 4, &arguments) }?;
+    /// assert_eq!(y.download(&stream)?, [3.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn prepare<A: Arguments<B, Untyped>>(&self, arguments: A) -> Result<(Kernel<B, true, Untyped>, Converted<B, A::Parameters>)> {
         self.check_signature::<A::Parameters>()?;
         Ok((self.as_prepared(), self.convert(arguments)?))
@@ -418,6 +553,19 @@ impl<B: Backend, P: Parameters> Kernel<B, true, P> {
     ///
     /// # Errors
     /// As for the converting launch.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// let other = device.stream()?;
+    /// kernel.launch(&stream, 4, &arguments)?;
+    /// kernel.launch(&other, 4, &arguments)?;                      // after the launch before: both write `y`
+    /// assert_eq!(y.download(&stream)?, [4.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     #[inline]
     pub fn launch(&self, stream: &Stream<B>, config: impl Into<LaunchConfig>, arguments: &Converted<B, P>) -> Result<()> {
@@ -437,6 +585,19 @@ impl<B: Backend> Kernel<B, true, Untyped> {
     ///
     /// # Safety
     /// As for [`Module::bind`], for this launch and these arguments.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, module) = axpy_module()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (axpy, mut arguments) = module.function("axpy")?.prepare((x.span(), y.span_mut(), 1.0f32))?;
+    /// arguments.rebind::<2>(5.0)?;
+    /// // SAFETY: `axpy` takes two spans and a factor, checks bounds, and each thread uses an element of its own.
+    /// unsafe { axpy.launch(&stream, 4, &arguments) }?;
+    /// assert_eq!(y.download(&stream)?, [7.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     pub unsafe fn launch<P: Parameters>(
         &self,
@@ -482,6 +643,19 @@ impl<B: Backend, P: Parameters> Prepared<B, P> {
     ///
     /// # Errors
     /// As for [`Kernel::launch`].
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let step = axpy.prepared((x.span(), y.span_mut(), 1.0))?;
+    /// step.launch(&stream, 4)?;
+    /// let elsewhere = polywarp_core::doctest::stream()?;
+    /// assert!(matches!(step.launch(&elsewhere, 4).unwrap_err().kind(), ErrorKind::WrongRuntime { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[track_caller]
     #[inline]
     pub fn launch(&self, stream: &Stream<B>, config: impl Into<LaunchConfig>) -> Result<()> {
@@ -492,6 +666,19 @@ impl<B: Backend, P: Parameters> Prepared<B, P> {
     ///
     /// # Errors
     /// Those of the conversion.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let mut step = axpy.prepared((x.span(), y.span_mut(), 1.0))?;
+    /// let mut z = stream.zeros::<f32>(4)?;
+    /// step.rebind::<1>(z.span_mut())?;                            // another buffer of any length
+    /// step.launch(&stream, 4)?;
+    /// assert_eq!((y.download(&stream)?, z.download(&stream)?), (vec![2.0; 4], vec![1.0; 4]));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn rebind<const I: usize>(&mut self, value: impl Argument<B, <P as At<I>>::Type>) -> Result<()>
     where
         P: At<I>,
@@ -500,12 +687,35 @@ impl<B: Backend, P: Parameters> Prepared<B, P> {
     }
 
     /// The kernel.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let step = axpy.prepared((x.span(), y.span_mut(), 1.0))?;
+    /// let config = step.kernel().config_for(x.len())?;
+    /// step.launch(&stream, config)?;
+    /// assert_eq!(step.kernel().name(), "axpy");
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn kernel(&self) -> &Kernel<B, true, P> {
         &self.kernel
     }
 
     /// The arguments.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let step = axpy.prepared((x.span(), y.span_mut(), 1.0))?;
+    /// step.kernel().launch(&stream, 4, step.arguments())?;        // the same as `step.launch(&stream, 4)`
+    /// assert_eq!(y.download(&stream)?, [3.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn arguments(&self) -> &Converted<B, P> {
         &self.arguments

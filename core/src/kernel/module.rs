@@ -14,6 +14,21 @@ use std::sync::Arc;
 /// Kernels loaded for one device. It is unloaded behind everything that was submitted when its last kernel was dropped.
 ///
 /// For an example see [`Program`].
+///
+/// ```
+/// # use polywarp_core::ErrorKind;
+/// # use polywarp_core::doctest::*;
+/// # let (device, module) = axpy_module()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let refused = module.function("saxpy").unwrap_err();
+/// assert!(matches!(refused.kind(), ErrorKind::NoSuchFunction { .. }));
+/// let axpy = module.function("axpy")?;
+/// drop(module);                                               // the kernel keeps it loaded
+/// // SAFETY: `axpy` takes two spans and a factor, checks bounds, and each thread uses an element of its own.
+/// unsafe { axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0f32)) }?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub struct Module<B: Backend>(Arc<ModuleState<B>>);
 
 pub(super) struct ModuleState<B: Backend> {
@@ -55,6 +70,16 @@ impl<B: Backend> Module<B> {
     /// # Errors
     /// [`NoSuchForm`](ErrorKind::NoSuchForm) lists the forms there are and those that the device takes;
     /// [`Compilation`](ErrorKind::Compilation) with the compiler's log; those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, Module, Program};
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let program = Program::new("scale").source("extern \"C\" __global__ void scale(float* x) { x[threadIdx.x] *= 2; }");
+    /// let refused = Module::load(stream.device(), &program).unwrap_err();   // the host backend has no C++ compiler
+    /// assert!(matches!(refused.kind(), ErrorKind::NoSuchForm { .. }));
+    /// assert!(refused.to_string().contains("the program has Source"));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn load(device: &Device<B>, program: &Program) -> Result<Self> {
         device.state.usable()?;
         device.state.drain(device.order());
@@ -93,6 +118,19 @@ impl<B: Backend> Module<B> {
     ///
     /// # Errors
     /// [`NoSuchFunction`](ErrorKind::NoSuchFunction).
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, module) = axpy_module()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let refused = module.function("saxpy").unwrap_err();
+    /// assert!(refused.to_string().contains("it has axpy"));
+    /// let axpy = module.function("axpy")?;
+    /// println!("{} takes {:?}", axpy.name(), axpy.info().parameters);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn function(&self, name: &str) -> Result<Kernel<B, false, Untyped>> {
         Ok(Kernel::new(self.look_up(name)?))
     }
@@ -112,6 +150,21 @@ impl<B: Backend> Module<B> {
     /// * It has no data race between its own threads.
     /// * It reads no element of a type with wrong bit patterns (`bool`, enums) that holds one: memory that nobody has written holds any.
     /// * It keeps no address beyond the launch.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, Span, SpanMut};
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, module) = axpy_module()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// // SAFETY: `axpy` has these parameters, checks bounds, and each thread uses an element of its own.
+    /// let axpy = unsafe { module.bind::<(Span<f32>, SpanMut<f32>, f32)>("axpy") }?;
+    /// axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0))?;    // safe from here on
+    /// // SAFETY: it is refused: `axpy` has other parameters.
+    /// let refused = unsafe { module.bind::<(Span<f32>, SpanMut<f32>, f64)>("axpy") }.unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::SignatureMismatch { .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub unsafe fn bind<P: Parameters>(&self, name: &str) -> Result<Kernel<B, false, P>> {
         let state = self.look_up(name)?;
         if let Some(has) = &state.info.parameters

@@ -67,6 +67,12 @@ const AXES: [char; 3] = ['x', 'y', 'z'];
 
 impl LaunchConfig {
     /// So many blocks of so many threads.
+    ///
+    /// ```
+    /// use polywarp_core::LaunchConfig;
+    /// assert_eq!(LaunchConfig::new(4, 64).grid(), [4, 1, 1]);     // one axis is a number, more are an array
+    /// assert_eq!(LaunchConfig::new([4, 2], [8, 8, 8]).block(), [8, 8, 8]);
+    /// ```
     pub fn new(grid: impl Axes, block: impl Axes) -> Self {
         Self { grid: grid.axes().map(u64::from), block: block.axes(), shared_bytes: 0, cooperative: false, cluster: [1; 3] }
     }
@@ -90,18 +96,54 @@ impl LaunchConfig {
     }
 
     /// Dynamic shared memory of a block, in bytes. Above the default the device is asked for it without further ado.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, LaunchConfig};
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let too_much = LaunchConfig::new(1, 32).shared_bytes(1 << 30);
+    /// let refused = axpy.launch(&stream, too_much, (x.span(), y.span_mut(), 1.0)).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::LimitExceeded { asked: 0x4000_0000, .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
     }
 
     /// All blocks run at the same time and may synchronise.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, LaunchConfig};
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let crowd = LaunchConfig::new(1 << 20, 32).cooperative();
+    /// let refused = axpy.launch(&stream, crowd, (x.span(), y.span_mut(), 1.0)).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::Unsupported { .. }));         // the host backend runs blocks one after the other
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub const fn cooperative(mut self) -> Self {
         self.cooperative = true;
         self
     }
 
     /// Blocks in clusters of this shape.
+    ///
+    /// ```
+    /// # use polywarp_core::{ErrorKind, LaunchConfig};
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let pairs = LaunchConfig::new(4, 32).cluster(2);
+    /// let refused = axpy.launch(&stream, pairs, (x.span(), y.span_mut(), 1.0)).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::LimitExceeded { asked: 2, limit: 1, .. }));   // the host backend has none
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn cluster(mut self, cluster: impl Axes) -> Self {
         self.cluster = cluster.axes();
         self
@@ -120,6 +162,12 @@ impl LaunchConfig {
     }
 
     /// Threads in all, past the last element included; saturating.
+    ///
+    /// ```
+    /// use polywarp_core::LaunchConfig;
+    /// assert_eq!(LaunchConfig::for_elements(1000).threads(), 1024);
+    /// assert_eq!(LaunchConfig::new([u32::MAX; 3], 1024).threads(), u64::MAX);   // checked at the launch
+    /// ```
     #[must_use]
     pub fn threads(&self) -> u64 {
         let blocks = self.grid.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));

@@ -12,6 +12,18 @@ use std::sync::Arc;
 /// dropped the bytes are reused, or returned, behind every use that was submitted.
 ///
 /// Users meet it only inside of [`Conversion`](crate::Conversion).
+///
+/// ```
+/// use polywarp_core::doctest::*;
+/// let (device, axpy) = axpy()?;
+/// let stream = device.stream()?;
+/// let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.zeros::<f32>(4)?);
+/// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 2.0))?;
+/// drop(x);                                                    // the arguments share the allocation
+/// kernel.launch(&stream, 4, &arguments)?;
+/// assert_eq!(y.download(&stream)?, [2.0; 4]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub struct Allocation<B: Backend> {
     raw: RawAllocation,
     list: ListId,
