@@ -3,9 +3,10 @@
 #![cfg(all(feature = "decorate", feature = "host"))]
 #![allow(unsafe_code, reason = "kernels are bound")]
 
+use polywarp_core::backend::Feature;
 use polywarp_core::decorate::{Counting, Fault, Faults, Faulty, Live, Method, Tally};
 use polywarp_core::gate::Gate;
-use polywarp_core::host::Host;
+use polywarp_core::host::{Host, HostConfig};
 use polywarp_core::{
     Device, Error, ErrorKind, HostSpan, HostSpanMut, Kernel, Module, Program, Result, Runtime, Span, SpanMut, Stream, StreamOptions, Thread,
 };
@@ -373,13 +374,18 @@ fn a_call_that_fails_after_it_happened_can_be_made_again() {
 
 #[test]
 fn out_of_memory_at_any_call_passes() {
-    in_time(|| sweep(|method| Fault::refuse(method).out_of_memory(), |at, bench, method, outcome| match method {
-        Method::Allocate => {
-            assert!(outcome.is_ok() && bench.errors.take().is_empty(), "{at}: the second attempt succeeds");
-            bench.close().unwrap();
-        }
-        _ => recovers(at, bench, method, outcome),
-    }));
+    in_time(|| {
+        sweep(
+            |method| Fault::refuse(method).out_of_memory(),
+            |at, bench, method, outcome| match method {
+                Method::Allocate => {
+                    assert!(outcome.is_ok() && bench.errors.take().is_empty(), "{at}: the second attempt succeeds");
+                    bench.close().unwrap();
+                }
+                _ => recovers(at, bench, method, outcome),
+            },
+        )
+    });
 }
 
 #[test]
@@ -455,4 +461,110 @@ fn programs_get_through_any_weather() {
             }
         }
     });
+}
+
+// ---------------------------------------------------------------- single calls
+
+fn lost() -> ErrorKind {
+    ErrorKind::DevicePoisoned { cause: "as planned".into(), suspects: Vec::new() }
+}
+
+/// The device is known to be lost from this answer on.
+fn assert_lost(device: &Device<Subject>, met: &Error) {
+    assert!(matches!(met.kind(), ErrorKind::DevicePoisoned { .. }), "{met}");
+    assert_eq!(device.wait().unwrap_err().to_string(), met.to_string());
+}
+
+#[test]
+fn a_device_lost_under_memory_pressure_is_not_out_of_memory() -> Result<()> {
+    let bench = Bench::open()?;
+    let stream = bench.device.stream()?;
+    let mut x = bench.device.alloc::<u8>(4096)?;
+    x.fill(&stream, 0)?;
+    drop(x);
+    bench.faults.inject(Fault::refuse(Method::EventQuery).times(2)); // what is parked counts as busy
+    bench.faults.inject(Fault::refuse(Method::Allocate).out_of_memory().times(2));
+    bench.faults.inject(Fault::refuse(Method::Allocate).answering(lost()).nth(3));
+    let met = bench.device.alloc::<u8>(8192).unwrap_err();
+    assert_eq!(bench.tally.counts().failures(Method::Allocate), 3);
+    assert_lost(&bench.device, &met);
+    Ok(())
+}
+
+#[test]
+fn asking_for_peers_meets_a_lost_device_like_any_call() -> Result<()> {
+    let backend = Counting::new(Faulty::new(Host::new(&HostConfig::new(2))));
+    let faults = backend.inner().faults();
+    let runtime = Runtime::new(backend)?;
+    let (here, there) = (runtime.device(0)?, runtime.device(1)?);
+    faults.inject(Fault::refuse(Method::PeerPossible).answering(lost()));
+    let met = here.can_reach(&there).unwrap_err();
+    assert_lost(&here, &met);
+    assert_eq!(here.can_reach(&there).unwrap_err().to_string(), met.to_string());
+    Ok(())
+}
+
+#[test]
+fn a_kernel_that_needs_a_peer_meets_a_lost_device_like_any_call() -> Result<()> {
+    for method in [Method::PeerPossible, Method::PeerEnable] {
+        let backend = Counting::new(Faulty::new(Host::new(&HostConfig::new(2))));
+        let faults = backend.inner().faults();
+        let runtime = Runtime::new(backend)?;
+        let (here, there) = (runtime.device(0)?, runtime.device(1)?);
+        let (stream, mut x) = (here.stream()?, there.alloc::<u8>(8)?);
+        faults.inject(Fault::refuse(method).answering(lost()));
+        let met = x.fill(&stream, 0).unwrap_err();
+        assert_lost(&here, &met);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_kept_by_a_failing_driver_is_asked_for_again() -> Result<()> {
+    let backend = Faulty::new(Counting::new(Host::default()));
+    let (faults, tally) = (backend.faults(), backend.inner().tally());
+    let runtime = Runtime::new(backend)?;
+    faults.inject(Fault::fail(Method::Allocate).out_of_memory().nth(1));
+    let x = runtime.device(0)?.alloc::<u8>(4096)?;
+    assert_eq!(tally.counts()[Method::Allocate], 2);
+    drop(x);
+    runtime.close()?;
+    let kept = tally.counts().live();
+    assert_eq!((kept.allocations, kept.bytes), (1, 4096), "what the driver kept, and nothing else");
+    Ok(())
+}
+
+#[test]
+fn a_refused_early_record_is_told_once_by_the_next_wait() -> Result<()> {
+    let bench = Bench::open()?;
+    let stream = bench.device.stream_with(StreamOptions::new().precise())?;
+    let mut x = bench.device.alloc::<u8>(64)?;
+    bench.faults.inject(Fault::refuse(Method::EventRecord).nth(1));
+    x.fill(&stream, 1)?;
+    assert_eq!(stream.wait().unwrap_err().operation(), "event_record");
+    stream.wait()?;
+    assert!(bench.device.take_deferred_error().is_none());
+    assert_eq!(x.download(&stream)?, [1; 64]);
+    Ok(())
+}
+
+#[test]
+fn a_hidden_capability_is_refused_by_core() -> Result<()> {
+    let backend = Faulty::new(Host::default());
+    for feature in [Feature::HostFunctions, Feature::PinnedMemory, Feature::UnifiedMemory, Feature::TimingEvents] {
+        backend.faults().hide(feature);
+    }
+    let device = Runtime::new(backend)?.device(0)?;
+    let stream = device.stream()?;
+    let answers = [
+        stream.host_function(|| ()),
+        device.alloc_pinned::<u8>(1).map(drop),
+        device.alloc_unified::<u8>(1).map(drop),
+        device.timing_event().map(drop),
+    ];
+    for answer in answers {
+        let error = answer.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+    }
+    Ok(())
 }

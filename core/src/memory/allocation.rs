@@ -109,7 +109,8 @@ fn admit_foreign<B: Backend>(stream: &Stream<B>, allocation: &Allocation<B>, ker
         return Err(stream.device.state.error(ErrorKind::WrongRuntime { what: "the buffer".into() }, operation));
     }
     if kernel && allocation.kind() == MemoryKind::Device {
-        stream.device.state.reach(&stream.order().backend, &allocation.device.state, operation)?;
+        let reached = stream.device.state.reach(&stream.order().backend, &allocation.device.state, operation);
+        reached.map_err(|error| stream.device.settle(error))?;
     }
     Ok(())
 }
