@@ -27,6 +27,14 @@ const FEATURES: &[Feature] = &[
 ];
 
 /// A device of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::Backend, host::{self, Host}};
+/// let host = Host::default();
+/// let (one, other): (host::Device, host::Device) = (host.device_open(0)?, host.device_open(0)?);     // handles of one device
+/// assert_eq!(host.device_info(&one)?.name, host.device_info(&other)?.name);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Device(Arc<State>);
 

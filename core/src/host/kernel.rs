@@ -25,6 +25,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 /// Loaded kernels of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, Image}, host::{self, Host}};
+/// let host = Host::default();
+/// // SAFETY: entries of the host form are checked by their types; there are none.
+/// let module: host::Module = unsafe { host.module_load(&host.device_open(0)?, &Image::Host(&[])) }?;
+/// assert!(host.function(&module, "axpy").is_err());
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Module {
     device: Device,
@@ -32,6 +41,20 @@ pub struct Module {
 }
 
 /// A kernel of a [`Module`].
+///
+/// ```
+/// # use polywarp_core::{backend::{HostBody, HostEntry, HostThread}};
+/// use polywarp_core::{backend::{Backend, Image}, host::{self, Host}};
+/// let host = Host::default();
+/// # struct Nothing;
+/// # impl HostBody for Nothing { unsafe fn run(&self, _: &HostThread<'_>, _: *const *mut std::ffi::c_void) {} }
+/// # let nothing = HostEntry { name: "nothing".into(), parameters: [].into(), static_shared_bytes: 0, max_block_threads: 64, body: std::sync::Arc::new(Nothing) };
+/// // SAFETY: `nothing` takes no parameters.
+/// let module = unsafe { host.module_load(&host.device_open(0)?, &Image::Host(&[nothing])) }?;
+/// let nothing: host::Function = host.function(&module, "nothing")?;
+/// assert_eq!(host.function_info(&nothing)?.max_block_threads, 64);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Function {
     device: Device,

@@ -80,6 +80,15 @@ impl HostConfig {
     }
 
     /// The same, with a limit on what each device can allocate. Page-locked memory is the host's and does not count.
+    ///
+    /// ```
+    /// use polywarp_core::{ErrorKind, Runtime, host::{Host, HostConfig}};
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).with_memory(4096)))?.device(0)?;
+    /// let all = device.alloc::<u8>(4096)?;
+    /// let refused = device.alloc::<u8>(1).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::OutOfMemory { free: 0, total: 4096, .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
@@ -87,6 +96,14 @@ impl HostConfig {
     }
 
     /// The same, where kernels of device `from` reach memory of another device `to` if `reaches(from, to)`.
+    ///
+    /// ```
+    /// use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(3).with_peers(|from, to| from.abs_diff(to) == 1)))?;     // a chain
+    /// let [first, second, third] = [runtime.device(0)?, runtime.device(1)?, runtime.device(2)?];
+    /// assert!(first.can_reach(&second)? && !first.can_reach(&third)?);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn with_peers(mut self, reaches: fn(u32, u32) -> bool) -> Self {
         self.peers = reaches;
@@ -95,6 +112,14 @@ impl HostConfig {
 
     /// The same, where a launch runs on at most so many threads, its stream's own included. By default all hosts share one
     /// thread per core; with this, the host has its own.
+    ///
+    /// ```
+    /// use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let one = std::num::NonZeroUsize::MIN;
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).with_threads(one)))?.device(0)?;   // blocks run one after the other
+    /// # device.stream()?.wait()?;
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
@@ -102,6 +127,13 @@ impl HostConfig {
     }
 
     /// The same without a capability, to test what code does where it is missing.
+    ///
+    /// ```
+    /// use polywarp_core::{Runtime, backend::Feature, host::{Host, HostConfig}};
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).without(Feature::HostFunctions)))?.device(0)?;
+    /// assert!(device.stream()?.host_function(|| ()).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn without(mut self, feature: Feature) -> Self {
         self.hidden = self.hidden.with(feature);

@@ -58,6 +58,15 @@ impl Task {
 }
 
 /// A stream of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::Backend, host::{self, Host}};
+/// let host = Host::default();
+/// let stream: host::Stream = host.stream_create(&host.device_open(0)?, &Default::default())?;
+/// // SAFETY: nothing was submitted to it, and it is given back once.
+/// unsafe { host.stream_destroy(stream) }?;                    // its worker thread ends
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Stream {
     device: Device,
@@ -241,6 +250,14 @@ impl Point {
 }
 
 /// An event of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, EventDescriptor}, host::{self, Host}};
+/// let host = Host::default();
+/// let event: host::Event = host.event_create(&host.device_open(0)?, &EventDescriptor::ordering())?;
+/// assert!(host.event_query(&event)?);                         // never recorded: complete
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Event {
     device: Device,
