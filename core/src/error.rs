@@ -316,6 +316,7 @@ pub struct NativeCode {
 ///     .with_code(700, "CUDA_ERROR_ILLEGAL_ADDRESS");
 /// assert_eq!(error.to_string(), "launch on cuda device 1: the driver refused: an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)");
 /// assert!(format!("{error:?}").contains("operation: \"launch\""));
+/// assert_eq!((error.operation(), error.backend(), error.device()), ("launch", "cuda", Some(1)));
 /// assert_eq!(error.code(), Some(&NativeCode { value: 700, name: "CUDA_ERROR_ILLEGAL_ADDRESS".into() }));
 /// ```
 #[derive(Clone)]
