@@ -133,17 +133,17 @@ macro_rules! clean {
     };
 }
 clean! {
-    halves HALVES 3;
-    overlap OVERLAP 4;
-    whole WHOLE 3;
-    crossed CROSSED 3;
-    one_stream ONE_STREAM 2;
-    host_guard GUARD 4;
-    lend_to_foreign_code LEND 3;
-    refused_wait REFUSED 3;
-    refused_launch REFUSED_LAUNCH 3;
-    host_wait HOST_WAIT 3;
-    user_events EVENTS 3;
+    halves HALVES 8;
+    overlap OVERLAP 8;
+    whole WHOLE 8;
+    crossed CROSSED 8;
+    one_stream ONE_STREAM 8;
+    host_guard GUARD 8;
+    lend_to_foreign_code LEND 8;
+    refused_wait REFUSED 8;
+    refused_launch REFUSED_LAUNCH 8;
+    host_wait HOST_WAIT 8;
+    user_events EVENTS 8;
 }
 
 macro_rules! caught {
