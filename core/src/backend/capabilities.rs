@@ -24,7 +24,7 @@ macro_rules! flags {
             }
         }
 
-        #[doc = concat!("A set of [`", stringify!($Flag), "`]s.")]
+        #[doc = concat!("A set of [`", stringify!($Flag), "`]s; see there for an example.")]
         #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
         pub struct $Set(u64);
 

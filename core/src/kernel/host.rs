@@ -265,6 +265,17 @@ macro_rules! checked_access {
         ///
         /// # Panics
         /// If the index is out of bounds: a kernel fault.
+        ///
+        /// ```
+        /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+        /// fn shift(thread: &Thread<'_>, x: HostSpanMut<'_, u32>) {
+        ///     let past = thread.index(0) + 1;                         // for the last thread, past the end
+        ///     x.store(thread.index(0), x.load(past));
+        /// }
+        /// let fault = run(LaunchConfig::new(1, 4), 4, shift).unwrap_err();
+        /// assert!(fault.to_string().contains("index 4 is out of bounds: the span has 4 elements"));
+        /// # Ok::<(), polywarp_core::Error>(())
+        /// ```
         #[must_use]
         #[inline]
         pub fn load(&self, index: usize) -> T {
@@ -277,6 +288,16 @@ macro_rules! checked_access {
         ///
         /// # Panics
         /// If the index is out of bounds: a kernel fault.
+        ///
+        /// ```
+        /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+        /// fn fill(thread: &Thread<'_>, x: HostSpanMut<'_, u32>) {
+        ///     x.store(thread.index(0), 9);
+        /// }
+        /// assert_eq!(run(LaunchConfig::new(1, 3), 3, fill)?, [9; 3]);
+        /// assert!(run(LaunchConfig::new(1, 4), 3, fill).is_err());    // the fourth thread is out of bounds
+        /// # Ok::<(), polywarp_core::Error>(())
+        /// ```
         #[inline]
         pub fn store(&self, index: usize, value: T) {
             // SAFETY: in bounds of memory that the launch may write (module docs); the promise of the binding excludes races.
@@ -384,6 +405,18 @@ macro_rules! globals {
             ///
             /// # Safety
             /// The index is within the buffer, and nobody writes the element meanwhile.
+            ///
+            /// ```
+            /// use polywarp_core::{Global, GlobalMut, Thread};
+            /// fn copy(thread: &Thread<'_>, x: Global<'_, u32>, y: GlobalMut<'_, u32>, len: u32) {
+            ///     if let Some(i) = thread.within(len as usize) {          // nothing else knows how many there are
+            ///         // SAFETY: binding promised `len` elements of each, and each thread has an element of its own.
+            ///         unsafe { y.store(i, x.load(i)) }
+            ///     }
+            /// }
+            /// # let _program = polywarp_core::Program::new("copy")
+            /// #     .host::<(polywarp_core::DevicePtr<u32>, polywarp_core::DevicePtrMut<u32>, u32), _>("copy", copy);
+            /// ```
             #[must_use]
             #[inline]
             pub unsafe fn load(self, index: usize) -> T {
@@ -439,6 +472,17 @@ impl<T: Element> GlobalMut<'_, T> {
     ///
     /// # Safety
     /// The index is within the buffer, and nobody else uses the element meanwhile.
+    ///
+    /// ```
+    /// use polywarp_core::{GlobalMut, Thread};
+    /// fn iota(thread: &Thread<'_>, out: GlobalMut<'_, u32>, len: u32) {
+    ///     if let Some(i) = thread.within(len as usize) {
+    ///         // SAFETY: binding promised `len` elements, and each thread has an element of its own.
+    ///         unsafe { out.store(i, i as u32) }
+    ///     }
+    /// }
+    /// # let _program = polywarp_core::Program::new("iota").host::<(polywarp_core::DevicePtrMut<u32>, u32), _>("iota", iota);
+    /// ```
     #[inline]
     pub unsafe fn store(self, index: usize, value: T) {
         // SAFETY: the caller's promise.
