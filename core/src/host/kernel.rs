@@ -11,10 +11,12 @@
 
 #![allow(unsafe_code, reason = "copies parameters from behind raw pointers")]
 
+use super::adversary::Shuffle;
 use super::block::Runner;
 use super::device::Device;
 use crate::backend::{Feature, FunctionInfo, HostEntry, Image, LaunchDescriptor, ParameterLayout};
 use crate::{ErrorKind, Result};
+use fastrand::Rng;
 use parking_lot::{Condvar, Mutex};
 use std::ffi::c_void;
 use std::fmt;
@@ -160,6 +162,30 @@ pub(super) struct Launch {
     /// Blocks that have ended or will never start.
     done: Mutex<u64>,
     ended: Condvar,
+    /// In the adversarial mode.
+    order: Option<Order>,
+}
+
+/// A random order of blocks, and the seed of orders within them.
+pub(super) struct Order {
+    seed: u64,
+    blocks: Shuffle,
+}
+
+impl Order {
+    fn new(seed: u64, blocks: u64) -> Self {
+        Self { seed, blocks: Shuffle::new(&mut Rng::with_seed(seed), blocks) }
+    }
+
+    /// The block that runs in the place of this one.
+    pub(super) fn block(&self, number: u64) -> u64 {
+        self.blocks.at(number)
+    }
+
+    /// Random numbers for a block.
+    pub(super) fn random(&self, number: u64) -> Rng {
+        Rng::with_seed(self.seed ^ number)
+    }
 }
 
 // SAFETY: the pointers lead into the launch's own block of parameters, which nobody writes; what the values in it lead to may be
@@ -192,6 +218,7 @@ impl Launch {
             let axis = "shared memory of a block in bytes".into();
             device.error(ErrorKind::LimitExceeded { axis, asked: shared, limit: limit.into() }, "launch")
         })?;
+        let blocks = geometry.grid.iter().map(|&blocks| u64::from(blocks)).product();
         Ok(Self {
             device: device.clone(),
             kernel: Arc::clone(kernel),
@@ -200,15 +227,20 @@ impl Launch {
             grid: geometry.grid,
             block: geometry.block,
             shared_bytes,
-            blocks: geometry.grid.iter().map(|&blocks| u64::from(blocks)).product(),
+            blocks,
             next: AtomicU64::new(0),
             done: Mutex::new(0),
             ended: Condvar::new(),
+            order: device.adversary().map(|adversary| Order::new(adversary.draw(), blocks)),
         })
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    pub(super) fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
     }
 
     pub(super) fn parameters(&self) -> *const *mut c_void {
@@ -217,6 +249,10 @@ impl Launch {
 
     /// Runs all blocks, with helpers; the first fault poisons the device and stops the rest.
     pub(super) fn run(self: &Arc<Self>) {
+        if self.order.is_some() {
+            self.take_part(u64::MAX, 1);
+            return;
+        }
         let (pool, threads): (_, u32) = (self.device.pool(), self.block.iter().product());
         let fibers = || self.kernel.fibers.load(Ordering::Relaxed);
         if threads > 1 && fibers() == 0 {
