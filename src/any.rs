@@ -163,11 +163,11 @@ fn mixed(operation: &'static str, chosen: &'static str, handles: &[(&str, &str)]
     Error::new(ErrorKind::WrongRuntime { what: what.join(" and ").into() }, operation).on(chosen, None)
 }
 
-// SAFETY: the backend behind it keeps the promises.
 #[cfg_attr(
     not(any(feature = "host", feature = "cuda", feature = "hip")),
     allow(unused_variables, reason = "with no backend compiled in nothing is forwarded")
 )]
+// SAFETY: each method is that of the backend inside, with handles that are its own; others are refused before it is called.
 unsafe impl Backend for AnyBackend {
     type Device = AnyDevice;
     type Stream = AnyStream;

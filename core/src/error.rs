@@ -60,6 +60,12 @@ pub enum ErrorKind {
         /// Bytes kept by polywarp for reuse.
         held: u64,
     },
+    /// The host's memory does not suffice for a result.
+    #[error("the host has no {requested} bytes for the result; read it in parts, or where it arrives (`start_download`)")]
+    HostOutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+    },
     /// An offset or range lies outside of its buffer.
     #[error("range {start}..{end} lies outside of 0..{len} ({what})")]
     OutOfBounds {

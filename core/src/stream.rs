@@ -127,12 +127,15 @@ impl<B: Backend> Stream<B> {
     /// Waits on the host until everything submitted so far is complete.
     ///
     /// # Errors
-    /// [`DevicePoisoned`](ErrorKind::DevicePoisoned) after a kernel fault; [`InCallback`](ErrorKind::InCallback) inside a host function;
-    /// an error met while dealing with what was dropped, once.
+    /// [`DevicePoisoned`](ErrorKind::DevicePoisoned) after a kernel fault; [`StreamPoisoned`](ErrorKind::StreamPoisoned) if a host function
+    /// of the stream panicked; [`InCallback`](ErrorKind::InCallback) inside a host function; an error met while dealing with what was dropped, once.
     #[doc(alias = "cuStreamSynchronize", alias = "hipStreamSynchronize", alias = "synchronize")]
     pub fn wait(&self) -> Result<()> {
         self.device.state.usable()?;
         self.order().wait_lane(&self.lane).map_err(|error| self.device.settle(error))?;
+        if let Some(error) = &self.lane.lock().poisoned {
+            return Err(error.clone());
+        }
         self.device.state.drain(self.order());
         self.device.state.collect(self.order(), false);
         self.device.take_deferred_error().map_or(Ok(()), Err)

@@ -64,6 +64,13 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         .devices(2)
         .needs(Feature::PinnedMemory),
         case("xstream.chain:streams=100", "XS12", "A chain over 100 streams runs in order, with one record and one wait per link.", chain),
+        case(
+            "xstream.successor_of_dropped_stream",
+            "XS13",
+            "A stream made after another was dropped is ordered like any other, whatever it takes over.",
+            successor_of_dropped_stream,
+        )
+        .gated(),
     ]
 }
 
@@ -311,5 +318,25 @@ fn chain<B: Backend>(cx: &Context<B>) -> Result<()> {
         assert_eq!(ordering(&calls), [1, 1, 0, 1], "{calls}");
     }
     same(x.download(&streams[99])?, [100; LEN]);
+    Ok(())
+}
+
+/// Red if a stream that takes a slot over restarts its count, so that its work seems known to be complete.
+fn successor_of_dropped_stream<B: Backend>(cx: &Context<B>) -> Result<()> {
+    let [a, b] = cx.streams()?;
+    let mut x = a.zeros::<u32>(LEN)?;
+    let mut y = b.zeros(LEN)?;
+    (0..20).try_for_each(|_| cx.kernels.add_one.launch(&a, LEN, (x.span_mut(),)))?;
+    cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut()))?;
+    cx.device.wait()?;
+    drop(a);
+    let c = cx.stream()?; // may take over what is left of `a`
+    let held = cx.hold(&c)?;
+    // c: [gate, x + 1]   b: [wait c, x → y]
+    cx.kernels.add_one.launch(&c, LEN, (x.span_mut(),))?;
+    let calls = cx.calls(|| cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut())))?;
+    assert_eq!((calls[Method::StreamWaitEvent], calls[Method::EventWait]), (1, 0), "{calls}");
+    held.open()?;
+    same(y.download(&b)?, [21; LEN]);
     Ok(())
 }

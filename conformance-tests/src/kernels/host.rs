@@ -95,7 +95,7 @@ impl<S: At<0, Type = SpanMut<u8>>> HostFn<S> for Echo {
         let mut end = 0;
         for (index, layout) in S::LAYOUT.iter().enumerate().skip(1) {
             // SAFETY: there are as many pointers as parameters.
-            let parameter = unsafe { *parameters.add(index) }.cast::<u8>();
+            let parameter = unsafe { parameters.wrapping_add(index).read() }.cast::<u8>();
             for offset in 0..layout.bytes as usize {
                 // SAFETY: within the parameter, all of whose bytes were written: the block is zeroed before the fields are stored.
                 out.store(end, unsafe { parameter.wrapping_add(offset).read() });

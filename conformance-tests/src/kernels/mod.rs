@@ -1,7 +1,9 @@
 //! The few kernels that every subject runs, in their host form, and what each computes on the CPU.
 //!
-//! All of them check bounds, and no thread touches an element of another, so they are safe to launch with any arguments that their
-//! predicates accept.
+//! # Safety
+//!
+//! All of them check bounds, spans by their lengths and bare pointers by their predicates. Each thread writes the element of its index along x
+//! alone, or the first thread all of them, and the predicates refuse launches with other axes. So every launch that they accept is safe.
 
 #![allow(unsafe_code, reason = "binds the kernels; reads behind bare addresses")]
 
@@ -12,7 +14,7 @@ pub mod reference;
 use arguments::{Affine, CellRepr, InnerRepr, LabelRepr, MiddleRepr, OuterRepr, Record, StridedRepr};
 use polywarp_core::backend::Backend;
 use polywarp_core::decorate::Nop;
-use polywarp_core::{Device, DevicePtr, KernelSet, Module, Nullable, Pair, Program, Result, Span, SpanMut, kernels};
+use polywarp_core::{Device, DevicePtr, KernelSet, Module, Nullable, Pair, Parameters, Program, Proposal, Result, Span, SpanMut, kernels};
 
 /// Threads of the one block that [`Kernels::sum`] is launched with.
 pub const SUM_THREADS: u32 = 256;
@@ -24,57 +26,63 @@ kernels! {
     /// The suite's kernels.
     pub struct Kernels {
         /// y ← a·x + y.
-        pub fn axpy(x: Span<f32>, y: SpanMut<f32>, a: f32) = host::axpy;
+        pub fn axpy(x: Span<f32>, y: SpanMut<f32>, a: f32) = host::axpy, requires |launch| flat(launch);
         /// y ← x.
-        pub fn copy(x: Span<u32>, y: SpanMut<u32>) = host::copy;
+        pub fn copy(x: Span<u32>, y: SpanMut<u32>) = host::copy, requires |launch| flat(launch);
         /// y ← value.
-        pub fn fill(y: SpanMut<u32>, value: u32) = host::fill;
+        pub fn fill(y: SpanMut<u32>, value: u32) = host::fill, requires |launch| flat(launch);
         /// z ← x + y, wrapping.
-        pub fn add(x: Span<u32>, y: Span<u32>, z: SpanMut<u32>) = host::add;
+        pub fn add(x: Span<u32>, y: Span<u32>, z: SpanMut<u32>) = host::add, requires |launch| flat(launch);
         /// x ← x + 1, wrapping.
-        pub fn add_one(x: SpanMut<u32>) = host::add_one;
+        pub fn add_one(x: SpanMut<u32>) = host::add_one, requires |launch| flat(launch);
         /// out[0] ← sum of x, wrapping; by one block whose threads meet at barriers.
         pub fn sum(x: Span<u32>, out: SpanMut<u32>) = host::sum, requires |launch| {
             let geometry = launch.geometry();
             geometry.grid == [1; 3] && geometry.block == [SUM_THREADS, 1, 1] && geometry.shared_bytes >= 4 * SUM_THREADS
         };
         /// x ← by.scale · x + by.shift: a struct by value.
-        pub fn transform(x: SpanMut<f32>, by: Affine) = host::transform;
+        pub fn transform(x: SpanMut<f32>, by: Affine) = host::transform, requires |launch| flat(launch);
         /// y ← y + x, or y + 1 where x is null; wrapping.
         pub fn add_or_one(x: Nullable<DevicePtr<u32>>, y: SpanMut<u32>) = host::add_or_one,
-            requires |launch| launch.value::<0>().get().address().0 == 0 || launch.bytes::<0>() >= launch.bytes::<1>();
+            requires |launch| flat(launch) && (launch.value::<0>().get().address().0 == 0 || launch.bytes::<0>() >= launch.bytes::<1>());
         /// out[0] ← 1 if x is null, else 0.
-        pub fn is_null(x: DevicePtr<[u32; 0]>, out: SpanMut<u32>) = host::is_null;
+        pub fn is_null(x: DevicePtr<[u32; 0]>, out: SpanMut<u32>) = host::is_null, requires |launch| flat(launch);
         /// out ← the bytes of every parameter after it, one after the other.
         pub fn echo_scalars(
             out: SpanMut<u8>, a: u8, b: u16, c: u32, d: u64, e: u128, f: i8, g: i16, h: i32, i: i64, j: i128, k: f32, l: f64, m: bool
-        ) = host::Echo;
+        ) = host::Echo, requires |launch| flat(launch);
         /// out ← the bytes of every parameter after it, padding as zeros.
-        pub fn echo_structs(out: SpanMut<u8>, a: Record, b: [Record; 2], c: Pair<u8, Record>, d: [[u16; 3]; 2]) = host::Echo;
+        pub fn echo_structs(out: SpanMut<u8>, a: Record, b: [Record; 2], c: Pair<u8, Record>, d: [[u16; 3]; 2]) = host::Echo, requires |launch| flat(launch);
         /// out ← leaf + the pair + both of the array + the option where it is there + value · label; wrapping.
         pub fn shapes(
             leaf: DevicePtr<u32>, pair: Pair<Span<u32>, u32>, array: [Span<u32>; 2], option: Nullable<Span<u32>>,
             label: LabelRepr<CellRepr<u32>, u16>, out: SpanMut<u32>
-        ) = host::shapes, requires |launch| launch.bytes::<0>() >= launch.bytes::<5>();
+        ) = host::shapes, requires |launch| flat(launch) && launch.bytes::<0>() >= launch.bytes::<5>();
         /// out ← first + 2 · second + 3 · third + bias · flag; wrapping.
-        pub fn deep(x: Deep, out: SpanMut<u32>) = host::deep;
+        pub fn deep(x: Deep, out: SpanMut<u32>) = host::deep, requires |launch| flat(launch);
         /// out[i] ← data[index[i] · stride], complemented if flipped.
-        pub fn gather(view: StridedRepr<Span<u32>, Span<u32>, u32, bool>, out: SpanMut<u32>) = host::gather;
+        pub fn gather(view: StridedRepr<Span<u32>, Span<u32>, u32, bool>, out: SpanMut<u32>) = host::gather, requires |launch| flat(launch);
         /// out[0] ← sum of (i + 1) · parameter i, of 21 parameters.
         pub fn many_22(
             out: SpanMut<u32>, a0: u32, a1: u32, a2: u32, a3: u32, a4: u32, a5: u32, a6: u32, a7: u32, a8: u32, a9: u32,
             b0: u32, b1: u32, b2: u32, b3: u32, b4: u32, b5: u32, b6: u32, b7: u32, b8: u32, b9: u32, c0: u32
-        ) = host::many_22;
+        ) = host::many_22, requires |launch| flat(launch);
         /// out[0] ← sum of (i + 1) · parameter i, of 39 parameters.
         pub fn many_40(
             out: SpanMut<u32>, a0: u32, a1: u32, a2: u32, a3: u32, a4: u32, a5: u32, a6: u32, a7: u32, a8: u32, a9: u32,
             b0: u32, b1: u32, b2: u32, b3: u32, b4: u32, b5: u32, b6: u32, b7: u32, b8: u32, b9: u32,
             c0: u32, c1: u32, c2: u32, c3: u32, c4: u32, c5: u32, c6: u32, c7: u32, c8: u32, c9: u32,
             d0: u32, d1: u32, d2: u32, d3: u32, d4: u32, d5: u32, d6: u32, d7: u32, d8: u32
-        ) = host::many_40;
+        ) = host::many_40, requires |launch| flat(launch);
         /// Reads past the end: a kernel fault.
-        pub fn fault(out: SpanMut<u32>) = host::fault;
+        pub fn fault(out: SpanMut<u32>) = host::fault, requires |launch| flat(launch);
     }
+}
+
+/// Whether no two threads have the same index along x.
+fn flat<S: Parameters>(launch: &Proposal<'_, S>) -> bool {
+    let geometry = launch.geometry();
+    geometry.grid[1..] == [1; 2] && geometry.block[1..] == [1; 2]
 }
 
 /// The kernels in the forms that the suite has.
@@ -88,6 +96,6 @@ pub fn program() -> Program {
 /// As for [`Module::load`] and [`Module::bind`].
 pub fn load<B: Backend>(device: &Device<B>, program: &Program) -> Result<Kernels<B>> {
     let module = Module::load(device, program)?;
-    // SAFETY: see the module's documentation; the pointers' lengths are checked by the predicates.
+    // SAFETY: see the module's documentation.
     unsafe { Kernels::bind(&module) }
 }

@@ -2,7 +2,9 @@
 
 #![allow(unsafe_code, reason = "calls the contract's methods")]
 
-use crate::backend::{Access, AccessMode, Backend, CopyDescriptor, DeviceAddress, Endpoint, FillDescriptor, MemoryKind, Origin, Pattern};
+use crate::backend::{
+    Access, AccessMode, Backend, CopyDescriptor, DeviceAddress, Endpoint, Feature, FillDescriptor, MemoryKind, Origin, Pattern,
+};
 use crate::device::Device;
 use crate::memory::{Allocation, access, admit};
 use crate::order::{Submission, Tracked};
@@ -107,10 +109,16 @@ impl<'a, B: Backend> Region<'a, B> {
         self.device.state.usable()?;
         let Some(allocation) = self.bytes_of() else { return Ok(None) };
         let access = self.access(allocation, mode, 0);
-        let id = self.device.order().guard_open(&access, allocation).map_err(|error| self.device.settle(error))?;
+        let stops = stops_device(allocation).then(|| allocation.device.ordinal());
+        let id = self.device.order().guard_open(&access, allocation, stops).map_err(|error| self.device.settle(error))?;
         let host = allocation.host().wrapping_add(self.offset as usize);
         Ok(Some(HostUse { allocation, id, host }))
     }
+}
+
+/// Whether the device must do nothing at all while the host uses this memory.
+fn stops_device<B: Backend>(allocation: &Allocation<B>) -> bool {
+    allocation.kind() == MemoryKind::Unified && !allocation.device.info().features.contains(Feature::ConcurrentUnifiedAccess)
 }
 
 /// Ends a lend, also when the foreign code unwinds: what it may have submitted counts as a use.

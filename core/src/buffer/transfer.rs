@@ -11,7 +11,7 @@ use crate::backend::{AccessMode, Backend, MemoryKind, Pattern};
 use crate::convert::Element;
 use crate::memory::Allocation;
 use crate::stream::Stream;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use bytemuck::{AnyBitPattern, CheckedBitPattern};
 use std::collections::VecDeque;
 use std::fmt;
@@ -80,7 +80,7 @@ impl<B: Backend> Region<'_, B> {
     /// Reads `len` elements that fill the region exactly.
     #[track_caller]
     pub(crate) fn download<T: AnyBitPattern>(&self, stream: &Stream<B>, len: usize) -> Result<Vec<T>> {
-        let mut data = Vec::with_capacity(len);
+        let mut data = room(len).map_err(|error| error.on(stream.device.state.backend_name, Some(stream.device.ordinal())))?;
         // SAFETY: room for `len` elements was reserved.
         unsafe { self.download_to(stream, data.as_mut_ptr()) }?;
         // SAFETY: every byte was written, and every bit pattern is a value.
@@ -162,6 +162,14 @@ fn pattern(bytes: &[u8], offset: u64) -> Option<Pattern> {
     }
 }
 
+/// An empty vector with room for so many elements.
+fn room<T>(len: usize) -> Result<Vec<T>> {
+    let mut data = Vec::new();
+    let requested = (len as u64).saturating_mul(size_of::<T>() as u64);
+    data.try_reserve_exact(len).map_err(|_| Error::new(ErrorKind::HostOutOfMemory { requested }, "download"))?;
+    Ok(data)
+}
+
 /// The values, or the index of the first that is none.
 pub(super) fn check<T: CheckedBitPattern>(bits: Vec<T::Bits>) -> Result<Vec<T>, usize> {
     if let Some(index) = bits.iter().position(|bits| !T::is_valid_bit_pattern(bits)) {
@@ -217,7 +225,10 @@ impl<B: Backend, T: AnyBitPattern> PendingRead<B, T> {
     /// # Errors
     /// [`DevicePoisoned`](crate::ErrorKind::DevicePoisoned); [`InCallback`](crate::ErrorKind::InCallback).
     pub fn wait(self) -> Result<Vec<T>> {
-        self.into_pinned().map(|data| data.to_vec()).map_err(|(_, error)| error)
+        let mut out = room(self.len)?;
+        let data = self.into_pinned().map_err(|(_, error)| error)?;
+        out.extend_from_slice(&data);
+        Ok(out)
     }
 
     /// Waits for the elements and hands them out where they arrived, without a copy. After a failure it can be asked again.

@@ -43,6 +43,38 @@ impl<B: Backend> Clone for Checkpoint<B> {
 pub(crate) struct Ledger {
     pub(crate) lists: Slab<UseList>,
     pub(crate) host: Clock,
+    /// Guards of unified memory on devices that must not run meanwhile.
+    exclusive: SmallVec<[Exclusive; 1]>,
+}
+
+/// A host guard that stops its device.
+#[derive(Clone, Copy, Debug)]
+struct Exclusive {
+    device: u32,
+    list: ListId,
+    id: u32,
+    range: Range,
+}
+
+impl Ledger {
+    /// Refuses work on a device that a host guard stops.
+    #[inline]
+    fn admit(&self, device: u32, operation: &'static str) -> Result<()> {
+        if self.exclusive.is_empty() {
+            return Ok(());
+        }
+        match self.exclusive.iter().find(|guard| guard.device == device) {
+            Some(Exclusive { range: Range { start, end }, .. }) => {
+                Err(Error::new(ErrorKind::HostBorrowed { start: *start, end: *end }, operation))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The memory goes to a new owner, or back to the driver: guards of it that were forgotten stop nothing any more.
+    pub(crate) fn forget_guards(&mut self, list: ListId) {
+        self.exclusive.retain(|guard| guard.list != list);
+    }
 }
 
 /// A stream as the order sees it. It outlives the user's handle.
@@ -337,6 +369,7 @@ impl<B: Backend> Order<B> {
         }
         let mut needs = Needs::new();
         let mut ledger = self.ledger();
+        ledger.admit(lane.device.ordinal, operation)?;
         for (access, tracked) in accesses.iter().zip(tracked) {
             if let Some(open) = ledger.lists[tracked.list()].refusal(range(access, tracked), access.mode, Holder::Stream(lane.slot)) {
                 return Err(refused(open, operation));
@@ -350,7 +383,7 @@ impl<B: Backend> Order<B> {
                 drop(ledger);
                 ledger = self.ledger();
             }
-            let Ledger { lists, host } = &mut *ledger;
+            let Ledger { lists, host, .. } = &mut *ledger;
             let known = Known { stream: Some((lane.slot, &state.clock)), host };
             let new = Use { range: range(access, tracked), mode: access.mode, slot: lane.slot, sequence };
             let list = &mut lists[tracked.list()];
@@ -402,7 +435,7 @@ impl<B: Backend> Order<B> {
         let state = announced.lock();
         self.take_in(state, &found)?;
         let mut ledger = self.ledger();
-        let Ledger { lists, host } = &mut *ledger;
+        let Ledger { lists, host, .. } = &mut *ledger;
         let known = Known { stream: Some((slot, &state.clock)), host };
         for (access, tracked) in accesses.iter().zip(tracked) {
             lists[tracked.list()].prune(&Use { range: range(access, tracked), mode: access.mode, slot, sequence }, known);
@@ -538,19 +571,26 @@ impl<B: Backend> Order<B> {
         Ok(())
     }
 
-    /// Rule 2, *Host guard*: refuses, or enters the guard and waits for the conflicting uses. `guard_close` ends it.
-    pub(crate) fn guard_open(&self, access: &Access, tracked: &impl Tracked) -> Result<u32> {
+    /// Rule 2, *Host guard*: refuses, or enters the guard and waits for the conflicting uses; if it stops a device, for all work of that
+    /// device. `guard_close` ends it.
+    pub(crate) fn guard_open(&self, access: &Access, tracked: &impl Tracked, stops: Option<u32>) -> Result<u32> {
         let (list, range) = (tracked.list(), range(access, tracked));
         let mut needs = Needs::new();
         let mut id = {
             let mut ledger = self.ledger();
-            let Ledger { lists, host } = &mut *ledger;
+            let Ledger { lists, host, .. } = &mut *ledger;
             if let Some(open) = lists[list].refusal_of_opening(range, access.mode) {
                 return Err(refused(open, "host guard"));
             }
             lists[list].collect(range, access.mode, Known { stream: None, host }, &mut needs);
-            if bug(Bug::GuardEntersAfterWait) { 0 } else { lists[list].open(range, access.mode, Holder::Host) }
+            let id = if bug(Bug::GuardEntersAfterWait) { 0 } else { lists[list].open(range, access.mode, Holder::Host) };
+            ledger.exclusive.extend(stops.map(|device| Exclusive { device, list, id, range }));
+            id
         };
+        if let Some(device) = stops {
+            let all = self.lanes().into_iter().filter(|lane| lane.device.ordinal == device);
+            needs = all.map(|lane| (lane.slot, lane.lock().count)).filter(|(_, announced)| *announced > 0).collect();
+        }
         if let Err(error) = self.wait_for(&needs) {
             self.guard_close(list, id);
             return Err(error);
@@ -562,7 +602,9 @@ impl<B: Backend> Order<B> {
     }
 
     pub(crate) fn guard_close(&self, list: ListId, id: u32) {
-        if let Some(list) = self.ledger().lists.get_mut(list) {
+        let mut ledger = self.ledger();
+        ledger.exclusive.retain(|guard| (guard.list, guard.id) != (list, id));
+        if let Some(list) = ledger.lists.get_mut(list) {
             list.close(id);
         }
     }
@@ -571,10 +613,14 @@ impl<B: Backend> Order<B> {
     pub(crate) fn lend_open(&self, lane: &Lane<B>, access: &Access, tracked: &impl Tracked) -> Result<u32> {
         let (list, range) = (tracked.list(), range(access, tracked));
         let mut state = lane.idle();
+        if let Some(error) = &state.poisoned {
+            return Err(error.clone());
+        }
         let mut needs = Needs::new();
         let id = {
             let mut ledger = self.ledger();
-            let Ledger { lists, host } = &mut *ledger;
+            ledger.admit(lane.device.ordinal, "lend")?;
+            let Ledger { lists, host, .. } = &mut *ledger;
             if let Some(open) = lists[list].refusal_of_opening(range, access.mode) {
                 return Err(refused(open, "lend"));
             }
@@ -610,7 +656,7 @@ impl<B: Backend> Order<B> {
         state.submitted = state.count;
         let sequence = state.count;
         let mut ledger = self.ledger();
-        let Ledger { lists, host } = &mut *ledger;
+        let Ledger { lists, host, .. } = &mut *ledger;
         let known = Known { stream: Some((lane.slot, &state.clock)), host };
         let new = Use { range: range(access, tracked), mode: access.mode, slot: lane.slot, sequence };
         let list = &mut lists[tracked.list()];
@@ -726,7 +772,8 @@ impl<B: Backend> Order<B> {
     /// Memory gets a new owner, who inherits every pending use as a write.
     pub(crate) fn inherit(&self, list: ListId) {
         let mut ledger = self.ledger();
-        let Ledger { lists, host } = &mut *ledger;
+        ledger.forget_guards(list);
+        let Ledger { lists, host, .. } = &mut *ledger;
         lists[list].inherit(host);
         if bug(Bug::ReusedOnHomeStream) {
             lists[list] = UseList::default();

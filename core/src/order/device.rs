@@ -263,7 +263,10 @@ impl<B: Backend> DeviceState<B> {
         }
         for node in unused {
             if let Retired::Block(block) = node.retired {
-                order.ledger().lists.remove(block.list);
+                let mut ledger = order.ledger();
+                ledger.forget_guards(block.list);
+                ledger.lists.remove(block.list);
+                drop(ledger);
                 // SAFETY: every use is complete, and the last handle is gone.
                 self.deferred_call(unsafe { order.backend.free(&self.raw, block.raw) });
             }

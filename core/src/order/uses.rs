@@ -143,6 +143,9 @@ impl UseList {
     fn enter_any(&mut self, new: Use, known: Known<'_>, needs: &mut Needs) {
         self.collect(new.range, new.mode, known, needs);
         self.prune(&new, known);
+        if self.uses.iter().any(|old| (old.slot, old.sequence) == (new.slot, new.sequence) && old.represents(&new)) {
+            return; // The same submission uses it already: a buffer passed twice.
+        }
         if self.uses.len() >= FULL {
             if bug(Bug::CappedList) {
                 return;
@@ -280,6 +283,16 @@ mod tests {
         let mut list = UseList::default();
         enter(&mut list, at(0, 4, Write, 0, 1));
         assert!(enter(&mut list, at(4, 8, Write, 1, 1)).is_empty());
+    }
+
+    #[test]
+    fn a_buffer_passed_twice_is_entered_once() {
+        let mut list = UseList::default();
+        enter(&mut list, at(0, 8, Read, 1, 7));
+        enter(&mut list, at(0, 8, Write, 0, 1));
+        enter(&mut list, at(0, 8, Write, 0, 1));
+        enter(&mut list, at(2, 4, Read, 0, 1));
+        assert_eq!(list.len(), 2);
     }
 
     #[test]
