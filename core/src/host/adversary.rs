@@ -116,9 +116,10 @@ impl Adversary {
         Self { state: Mutex::new(state), freed: Mutex::default() }
     }
 
-    /// A seed for a launch.
-    pub(super) fn draw(&self) -> u64 {
-        self.state.lock().random.u64(..)
+    /// An order for the blocks of a launch.
+    pub(super) fn order(&self, blocks: u64) -> Order {
+        let seed = self.state.lock().random.u64(..);
+        Order { seed, blocks: Shuffle::new(&mut Rng::with_seed(seed), blocks) }
     }
 
     /// Lets pass what a wait for the point needs.
@@ -365,6 +366,24 @@ impl Drop for Seat {
 struct Freed {
     blocks: VecDeque<Block>,
     bytes: usize,
+}
+
+/// A random order of the blocks of a launch, and what happens within them.
+pub(super) struct Order {
+    seed: u64,
+    blocks: Shuffle,
+}
+
+impl Order {
+    /// The block that runs in the place of this one.
+    pub(super) fn block(&self, number: u64) -> u64 {
+        self.blocks.at(number)
+    }
+
+    /// Random numbers for a block.
+    pub(super) fn random(&self, number: u64) -> Rng {
+        Rng::with_seed(self.seed ^ number)
+    }
 }
 
 /// The numbers below `count` in another order: multiplied by a number that shares no factor with it, and shifted.

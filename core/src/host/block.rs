@@ -149,10 +149,9 @@ struct Block<'l> {
 impl<'l> Block<'l> {
     fn new(launch: &'l Launch, number: u64, shared: *mut u8, random: Option<&mut Rng>) -> Self {
         let [x, y, _] = launch.grid.map(u64::from);
-        let threads = launch.block.iter().map(|&threads| u64::from(threads)).product();
         // Each quotient is below its axis of the grid.
         let index = [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32];
-        let order = random.map(|random| Shuffle::new(random, threads));
+        let order = random.map(|random| Shuffle::new(random, launch.block.iter().map(|&threads| u64::from(threads)).product()));
         Self { launch, index, shared, next: Cell::default(), current: Cell::default(), order }
     }
 

@@ -11,12 +11,11 @@
 
 #![allow(unsafe_code, reason = "copies parameters from behind raw pointers")]
 
-use super::adversary::Shuffle;
+use super::adversary::Order;
 use super::block::Runner;
 use super::device::Device;
 use crate::backend::{Feature, FunctionInfo, HostEntry, Image, LaunchDescriptor, ParameterLayout};
 use crate::{ErrorKind, Result};
-use fastrand::Rng;
 use parking_lot::{Condvar, Mutex};
 use std::ffi::c_void;
 use std::fmt;
@@ -166,28 +165,6 @@ pub(super) struct Launch {
     order: Option<Order>,
 }
 
-/// A random order of blocks, and the seed of orders within them.
-pub(super) struct Order {
-    seed: u64,
-    blocks: Shuffle,
-}
-
-impl Order {
-    fn new(seed: u64, blocks: u64) -> Self {
-        Self { seed, blocks: Shuffle::new(&mut Rng::with_seed(seed), blocks) }
-    }
-
-    /// The block that runs in the place of this one.
-    pub(super) fn block(&self, number: u64) -> u64 {
-        self.blocks.at(number)
-    }
-
-    /// Random numbers for a block.
-    pub(super) fn random(&self, number: u64) -> Rng {
-        Rng::with_seed(self.seed ^ number)
-    }
-}
-
 // SAFETY: the pointers lead into the launch's own block of parameters, which nobody writes; what the values in it lead to may be
 // used by this launch on any thread (the promise of `Backend::launch`'s caller).
 unsafe impl Send for Launch {}
@@ -231,7 +208,7 @@ impl Launch {
             next: AtomicU64::new(0),
             done: Mutex::new(0),
             ended: Condvar::new(),
-            order: device.adversary().map(|adversary| Order::new(adversary.draw(), blocks)),
+            order: device.adversary().map(|adversary| adversary.order(blocks)),
         })
     }
 
