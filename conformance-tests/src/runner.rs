@@ -121,8 +121,9 @@ fn describe<S: Subject>(subject: &S, options: &Options) -> Result<(String, u32)>
     };
     let device = runtime.device(ordinal)?;
     let info = device.info();
+    let mode = if subject.mode().is_empty() { String::new() } else { format!(", {} mode", subject.mode()) };
     let driver = if info.driver.is_empty() { String::new() } else { format!(", driver {}", info.driver) };
-    Ok((format!("device {ordinal} of {count} ({}{driver})", info.name), ordinal))
+    Ok((format!("device {ordinal} of {count} ({}{driver}){mode}", info.name), ordinal))
 }
 
 /// Runs one case. After a time-out its thread is left behind, and the process should end.
@@ -150,9 +151,10 @@ pub(crate) fn try_case<S: Subject>(subject: &Arc<S>, case: Case<Counted<S>>, ord
 }
 
 fn finding<S: Subject>(subject: &S, case: &Case<Counted<S>>, ordinal: u32, seed: u64, outcome: Outcome) -> Finding {
-    let (id, name) = (case.id, subject.name());
+    let (id, name, mode) = (case.id, subject.name(), subject.mode());
+    let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
     let replay = format!(
-        "cargo run --release -p polywarp-conformance --bin conformance -- --backend {name} --device {ordinal} --seed {seed} --filter '{id}'"
+        "cargo run --release -p polywarp-conformance --bin conformance -- --backend {name}{mode} --device {ordinal} --seed {seed} --filter '{id}'"
     );
     Finding { id, alias: case.alias, family: case.family(), outcome, elapsed: Duration::ZERO, replay }
 }

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code, reason = "copies parameters from behind raw pointers")]
 
+use super::adversary::Order;
 use super::block::Runner;
 use super::device::Device;
 use crate::backend::{Feature, FunctionInfo, HostEntry, Image, LaunchDescriptor, ParameterLayout};
@@ -183,6 +184,8 @@ pub(super) struct Launch {
     /// Blocks that have ended or will never start.
     done: Mutex<u64>,
     ended: Condvar,
+    /// In the adversarial mode.
+    order: Option<Order>,
 }
 
 // SAFETY: the pointers lead into the launch's own block of parameters, which nobody writes; what the values in it lead to may be
@@ -215,6 +218,7 @@ impl Launch {
             let axis = "shared memory of a block in bytes".into();
             device.error(ErrorKind::LimitExceeded { axis, asked: shared, limit: limit.into() }, "launch")
         })?;
+        let blocks = geometry.grid.iter().map(|&blocks| u64::from(blocks)).product();
         Ok(Self {
             device: device.clone(),
             kernel: Arc::clone(kernel),
@@ -223,15 +227,20 @@ impl Launch {
             grid: geometry.grid,
             block: geometry.block,
             shared_bytes,
-            blocks: geometry.grid.iter().map(|&blocks| u64::from(blocks)).product(),
+            blocks,
             next: AtomicU64::new(0),
             done: Mutex::new(0),
             ended: Condvar::new(),
+            order: device.adversary().map(|adversary| adversary.order(blocks)),
         })
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    pub(super) fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
     }
 
     pub(super) fn parameters(&self) -> *const *mut c_void {
@@ -240,6 +249,10 @@ impl Launch {
 
     /// Runs all blocks, with helpers; the first fault poisons the device and stops the rest.
     pub(super) fn run(self: &Arc<Self>) {
+        if self.order.is_some() {
+            self.take_part(u64::MAX, 1);
+            return;
+        }
         let (pool, threads): (_, u32) = (self.device.pool(), self.block.iter().product());
         let fibers = || self.kernel.fibers.load(Ordering::Relaxed);
         if threads > 1 && fibers() == 0 {
