@@ -70,7 +70,7 @@ pub use event::Event;
 pub use kernel::{
     Global, GlobalMut, HostFn, HostForm, HostSpan, HostSpanMut, Kernel, KernelSet, Module, Prepared, Program, Proposal, Shared, Thread,
 };
-pub use launch::LaunchConfig;
+pub use launch::{Axes, LaunchConfig};
 pub use memory::{Allocation, DeviceMemory, HostVisible, MemoryKind, PinnedMemory, UnifiedMemory};
 pub use polywarp_derive::{Convert, DeviceRepr};
 pub use stream::{Stream, StreamOptions};

@@ -510,7 +510,8 @@ pub(crate) fn check_aliases(accesses: &[Access]) -> Result<()> {
 
 #[cold]
 fn aliased(one: &Access, other: &Access) -> Error {
-    Error::new(ErrorKind::Aliased { first: one.argument, second: other.argument }, "launch")
+    let (first, second) = (one.argument.min(other.argument), one.argument.max(other.argument));
+    Error::new(ErrorKind::Aliased { first, second }, "launch")
 }
 
 const _: () = assert!(LEAVES >= 16);

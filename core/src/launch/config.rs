@@ -27,7 +27,12 @@ pub struct LaunchConfig {
     cluster: [u32; 3],
 }
 
-/// One to three axes.
+/// One to three axes: a number, or an array of up to three.
+///
+/// ```
+/// use polywarp_core::Axes;
+/// assert_eq!((7.axes(), [7, 2].axes()), ([7, 1, 1], [7, 2, 1]));
+/// ```
 pub trait Axes {
     /// All three; those left out are 1.
     fn axes(self) -> [u32; 3];
