@@ -126,32 +126,117 @@ backends! { $
 
 handle! {
     /// An opened device of the chosen backend.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyDevice, backend::Backend};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// let device: AnyDevice = backend.device_open(0)?;
+    /// assert_eq!(device.backend(), "host");
+    /// println!("{}", backend.device_info(&device)?.name);
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     #[derive(Clone)]
     AnyDevice Device
 }
 handle! {
     /// A queue of work of the chosen backend.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyStream, backend::Backend};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// let stream: AnyStream = backend.stream_create(&backend.device_open(0)?, &Default::default())?;
+    /// assert_eq!(stream.backend(), "host");
+    /// // SAFETY: nothing was submitted to it, and it is given back once.
+    /// unsafe { backend.stream_destroy(stream) }?;
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     AnyStream Stream
 }
 handle! {
     /// A point of a stream of the chosen backend.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyEvent, backend::{Backend, EventDescriptor}};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// let event: AnyEvent = backend.event_create(&backend.device_open(0)?, &EventDescriptor::ordering())?;
+    /// assert!(backend.event_query(&event)?);                      // never recorded: complete
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     AnyEvent Event
 }
 handle! {
     /// Code loaded by the chosen backend.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyModule, backend::{Backend, Image}};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// // SAFETY: there is no kernel in it.
+    /// let module: AnyModule = unsafe { backend.module_load(&backend.device_open(0)?, &Image::Host(&[])) }?;
+    /// assert_eq!(module.backend(), "host");
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     AnyModule Module
 }
 handle! {
     /// A kernel of the chosen backend.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyFunction, backend::{Backend, Image}};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// // SAFETY: there is no kernel in it.
+    /// let module = unsafe { backend.module_load(&backend.device_open(0)?, &Image::Host(&[])) }?;
+    /// let missing: polywarp::Result<AnyFunction> = backend.function(&module, "axpy");
+    /// assert!(missing.is_err());
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     #[derive(Clone)]
     AnyFunction Function
 }
 handle! {
     /// A graph of the chosen backend, under construction.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyGraph, backend::{Backend, Feature}};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// let device = backend.device_open(0)?;
+    /// let graph: polywarp::Result<AnyGraph> = backend.graph_create(&device);
+    /// assert_eq!(graph.is_ok(), backend.device_info(&device)?.features.contains(Feature::Graphs));
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     AnyGraph Graph
 }
 handle! {
     /// A graph of the chosen backend that can be launched.
+    ///
+    /// ```
+    /// # #[cfg(feature = "host")]
+    /// # {
+    /// use polywarp::{AnyBackend, AnyExecutableGraph, Result, backend::{Backend, Feature}};
+    /// let backend = AnyBackend::Host(Default::default());
+    /// let device = backend.device_open(0)?;
+    /// let graph: Result<AnyExecutableGraph> = backend.graph_create(&device).and_then(|graph| backend.graph_instantiate(&graph));
+    /// assert_eq!(graph.is_ok(), backend.device_info(&device)?.features.contains(Feature::Graphs));
+    /// # }
+    /// # Ok::<(), polywarp::Error>(())
+    /// ```
     AnyExecutableGraph ExecutableGraph
 }
 

@@ -61,6 +61,16 @@ pub fn not_compiled_in() -> impl Iterator<Item = &'static str> {
 /// For each compiled-in backend, best first: its devices, or why it cannot be used.
 ///
 /// Asking opens every device once.
+///
+/// ```
+/// for backend in polywarp::available() {
+///     match &backend.devices {
+///         Ok(names) => println!("{}: {} devices, the first is {}", backend.backend, names.len(), names[0]),
+///         Err(why) => println!("{} is compiled in, but: {why}", backend.backend),
+///     }
+/// }
+/// assert!(polywarp::available().iter().map(|one| one.backend).eq(polywarp::compiled_in()));
+/// ```
 #[must_use]
 pub fn available() -> Vec<Availability> {
     compiled_in().map(|backend| Availability { backend, devices: open(backend).and_then(|opened| device_names(&opened)) }).collect()
@@ -118,6 +128,18 @@ fn unavailable(reason: String, tried: Vec<String>) -> Error {
 ///
 /// # Errors
 /// [`BackendUnavailable`](ErrorKind::BackendUnavailable) if no compiled-in backend can be used, with the answer of each.
+///
+/// ```
+/// use polywarp::{Runtime, backend::Backend};
+///
+/// # #[cfg(feature = "host")]
+/// # {
+/// let runtime = Runtime::new(polywarp::open_best()?)?;        // the host where there is no GPU
+/// let first = polywarp::available().into_iter().find(|one| one.devices.is_ok());
+/// assert_eq!(first.map(|one| one.backend), Some(runtime.backend().name()));
+/// # }
+/// # Ok::<(), polywarp::Error>(())
+/// ```
 pub fn open_best() -> Result<AnyBackend> {
     let mut tried = Vec::new();
     for name in compiled_in() {

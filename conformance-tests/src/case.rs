@@ -8,6 +8,20 @@ use std::fmt;
 /// One sentence of the contract and the function that tries it.
 ///
 /// The function answers by returning, by an error, or by a failed assertion. Afterwards, whatever it made must be gone, or the case fails.
+///
+/// ```
+/// use polywarp_conformance::{Context, case};
+/// use polywarp_core::{Result, backend::{Backend, Feature}, decorate::Nop};
+///
+/// fn zeros<B: Backend>(cx: &Context<B>) -> Result<()> {
+///     let stream = cx.stream()?;
+///     assert_eq!(stream.zeros::<u32>(3)?.download(&stream)?, [0; 3]);
+///     Ok(())
+/// }
+/// let case = case::<Nop>("buffer.zeros", "B1", "`zeros` yields zeros", zeros);
+/// assert_eq!((case.family(), case.level(), case.hazard), ("buffer", 5, false));
+/// assert_ne!(case.seed(1), case.seed(2));
+/// ```
 pub struct Case<B: Backend> {
     /// Stable and never used again for anything else: `family.what_is_tried`, parameters after a colon.
     pub id: &'static str,
@@ -23,6 +37,13 @@ pub struct Case<B: Backend> {
 }
 
 /// What a case cannot do without.
+///
+/// ```
+/// use polywarp_conformance::{Requirement, case};
+/// use polywarp_core::{backend::Feature, decorate::Nop};
+/// let copies = case::<Nop>("copy.peers", "C7", "peers copy directly", |_| Ok(())).needs(Feature::PeerAccess).devices(2);
+/// assert_eq!(copies.requires, [Requirement::Feature(Feature::PeerAccess), Requirement::Devices(2)]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Requirement {
@@ -33,6 +54,19 @@ pub enum Requirement {
 }
 
 /// A case without requirements.
+///
+/// ```
+/// use polywarp_conformance::{Context, case};
+/// use polywarp_core::{Result, backend::{Backend, Feature}, decorate::Nop};
+///
+/// fn zeros<B: Backend>(cx: &Context<B>) -> Result<()> {
+///     let stream = cx.stream()?;
+///     assert_eq!(stream.zeros::<u32>(3)?.download(&stream)?, [0; 3]);
+///     Ok(())
+/// }
+/// let case = case::<Nop>("buffer.zeros", "B1", "`zeros` yields zeros", zeros).gated();
+/// assert_eq!(case.requires.len(), 1);                         // gates are host functions
+/// ```
 pub fn case<B: Backend>(id: &'static str, alias: &'static str, proves: &'static str, run: fn(&Context<B>) -> Result<()>) -> Case<B> {
     Case { id, alias, proves, requires: Vec::new(), hazard: false, run }
 }
@@ -59,6 +93,13 @@ impl<B: Backend> Case<B> {
     }
 
     /// The same, leaving the device unusable.
+    ///
+    /// ```
+    /// # use polywarp_conformance::case;
+    /// # use polywarp_core::decorate::Nop;
+    /// let fault = case::<Nop>("fault.kernel", "F1", "a kernel fault is told", |_| Ok(())).hazard();
+    /// assert!(fault.hazard);                                      // so it is left out where GPUs would stay unusable
+    /// ```
     #[must_use]
     pub fn hazard(mut self) -> Self {
         self.hazard = true;
@@ -82,6 +123,13 @@ impl<B: Backend> Case<B> {
     }
 
     /// The case's own seed: the same for the same id in every run with the same suite seed.
+    ///
+    /// ```
+    /// # use polywarp_conformance::case;
+    /// # use polywarp_core::decorate::Nop;
+    /// let [one, other] = ["track.one", "track.other"].map(|id| case::<Nop>(id, "", "", |_| Ok(())));
+    /// assert_ne!(one.seed(0), other.seed(0));                     // cases do not share their random data
+    /// ```
     #[must_use]
     pub fn seed(&self, suite: u64) -> u64 {
         // FNV-1a: stable over platforms and compilers.

@@ -11,6 +11,20 @@ use std::any::Any;
 const PROBES: u32 = 8;
 
 /// A freshly opened backend, and what cases do again and again.
+///
+/// ```
+/// use polywarp_conformance::Context;
+/// use polywarp_core::{Result, backend::Backend};
+/// /// A case: a launch on one stream is seen by a download on another.
+/// fn launch_is_seen<B: Backend>(cx: &Context<B>) -> Result<()> {
+///     let [a, b] = cx.streams()?;
+///     let data = cx.data(100);
+///     let mut x = a.upload(&data)?;
+///     cx.kernels.add_one.launch(&a, 100, (x.span_mut(),))?;
+///     assert_eq!(x.download(&b)?, polywarp_conformance::kernels::reference::add_each(&data, 1));
+///     Ok(())
+/// }
+/// ```
 pub struct Context<B: Backend> {
     /// The opened backend.
     pub runtime: Runtime<B>,
@@ -57,6 +71,14 @@ impl<B: Backend> Context<B> {
     }
 
     /// The suite's kernels in every form, to be loaded anew.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Module, Result, backend::Backend};
+    /// fn modules_load_twice<B: Backend>(cx: &Context<B>) -> Result<()> {
+    ///     Module::load(&cx.device, cx.program())?.function("axpy").map(drop)
+    /// }
+    /// ```
     pub fn program(&self) -> &Program {
         &self.program
     }
@@ -65,6 +87,16 @@ impl<B: Backend> Context<B> {
     ///
     /// # Errors
     /// Those of the driver.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Result, backend::Backend};
+    /// fn devices_are_two<B: Backend>(cx: &Context<B>) -> Result<()> {  // a case with `.devices(2)`
+    ///     let (other, kernels) = cx.other_device()?;
+    ///     assert!(other != cx.device && *kernels.fill.device() == other);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn other_device(&self) -> Result<(Device<B>, Kernels<B>)> {
         let device = self.runtime.device((self.device.ordinal() + 1) % self.runtime.device_count())?;
         let kernels = kernels::load(&device, &self.program)?;
@@ -75,6 +107,21 @@ impl<B: Backend> Context<B> {
     ///
     /// # Errors
     /// [`Unsupported`](polywarp_core::ErrorKind::Unsupported) without host functions.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Result, backend::Backend};
+    /// fn reads_wait_for_writes<B: Backend>(cx: &Context<B>) -> Result<()> {
+    ///     let [a, b] = cx.streams()?;
+    ///     let mut x = a.zeros(64)?;
+    ///     let held = cx.hold(&a)?;                                // a: [gate]
+    ///     cx.kernels.fill.launch(&a, 64, (x.span_mut(), 7))?;     // a: [gate, fill]
+    ///     let read = x.as_slice().start_download(&b)?;            // b: [read]
+    ///     held.open()?;                                           // a wrong read would have been done by now
+    ///     assert_eq!(read.wait()?, [7; 64]);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn hold(&self, stream: &Stream<B>) -> Result<Held<B>> {
         let free = self.stream()?;
         let probe = self.kernels.fill.prepared((self.device.alloc(1)?.span_mut(), 0))?;
@@ -90,6 +137,18 @@ impl<B: Backend> Context<B> {
     ///
     /// # Errors
     /// Those of the work.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Result, backend::Backend, decorate::Method};
+    /// fn a_launch_is_one_call<B: Backend>(cx: &Context<B>) -> Result<()> {
+    ///     let stream = cx.stream()?;
+    ///     let mut x = stream.zeros(64)?;
+    ///     let calls = cx.calls(|| cx.kernels.fill.launch(&stream, 64, (x.span_mut(), 7)))?;
+    ///     assert_eq!((calls[Method::Launch], calls.total()), (1, 1));
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn calls(&self, work: impl FnOnce() -> Result<()>) -> Result<Counts> {
         let before = self.counts();
         work()?;
@@ -97,12 +156,33 @@ impl<B: Backend> Context<B> {
     }
 
     /// The backend calls so far.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Result, backend::Backend};
+    /// fn closing_leaks_nothing<B: Backend>(cx: &Context<B>) -> Result<()> {
+    ///     let before = cx.counts();
+    ///     drop(cx.stream()?.zeros::<u8>(64)?);
+    ///     println!("{}", cx.counts().since(&before));
+    ///     Ok(())
+    /// }
+    /// ```
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.tally.counts()
     }
 
     /// So many random elements; the same in every run with the same seed.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Result, backend::Backend};
+    /// fn upload_and_download<B: Backend>(cx: &Context<B>) -> Result<()> {
+    ///     let (stream, data) = (cx.stream()?, cx.data(1000));
+    ///     assert_eq!(stream.upload(&data)?.download(&stream)?, data);
+    ///     Ok(())
+    /// }
+    /// ```
     #[must_use]
     pub fn data(&self, len: usize) -> Vec<u32> {
         let mut random = self.random();
@@ -110,6 +190,16 @@ impl<B: Backend> Context<B> {
     }
 
     /// Random numbers; the same in every run with the same seed.
+    ///
+    /// ```
+    /// use polywarp_conformance::Context;
+    /// use polywarp_core::{Result, backend::Backend};
+    /// fn any_length<B: Backend>(cx: &Context<B>) -> Result<()> {
+    ///     let (stream, len) = (cx.stream()?, cx.random().usize(..1 << 16));
+    ///     assert_eq!(stream.zeros::<u8>(len)?.len(), len);
+    ///     Ok(())
+    /// }
+    /// ```
     #[must_use]
     pub fn random(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed)
@@ -124,6 +214,19 @@ impl<B: Backend> Context<B> {
 }
 
 /// A closed gate that a stream waits at; opened by [`open`](Self::open) or by dropping it.
+///
+/// ```
+/// use polywarp_conformance::Context;
+/// use polywarp_core::{Result, backend::Backend};
+/// fn a_held_stream_does_not_complete<B: Backend>(cx: &Context<B>) -> Result<()> {
+///     let stream = cx.stream()?;
+///     let held = cx.hold(&stream)?;
+///     let x = stream.zeros::<u32>(64)?;
+///     assert!(!stream.is_complete()?);
+///     held.open()?;
+///     stream.wait()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Held<B: Backend> {
     gate: Gate,

@@ -12,6 +12,19 @@ use std::sync::Arc;
 /// The `main` of a test target with `harness = false`: every case on device 0 and on the last device, one at a time.
 ///
 /// Trials are called `id`, or `id@ordinal` on the last of several devices.
+///
+/// ```
+/// // tests/conformance.rs, a target with `harness = false`: `cargo test --test conformance track -- --list` works as usual.
+/// # struct OneDevice;
+/// # impl polywarp_conformance::Subject for OneDevice {
+/// #     type Backend = polywarp_core::host::Host;
+/// #     fn name(&self) -> &str { "host" }
+/// #     fn open(&self) -> polywarp_core::Result<polywarp_core::host::Host> { Ok(Default::default()) }
+/// # }
+/// # fn real_main() -> std::process::ExitCode {
+/// polywarp_conformance::test_main(OneDevice)                  // a `Subject`
+/// # }
+/// ```
 #[must_use]
 pub fn test_main<S: Subject>(subject: S) -> ExitCode {
     let mut arguments = Arguments::from_args();

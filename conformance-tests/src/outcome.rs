@@ -10,6 +10,8 @@ use std::time::Duration;
 /// use polywarp_conformance::Outcome;
 /// let outcome = Outcome::Failed("left: 1, right: 2".into());
 /// assert!(outcome.is_failure());
+/// let skipped = Outcome::Skipped("needs 2 devices".into());
+/// assert!(!skipped.is_pass() && !skipped.is_failure());
 /// assert_eq!(outcome.to_string(), "FAILED: left: 1, right: 2");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

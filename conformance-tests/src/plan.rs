@@ -5,6 +5,11 @@ use polywarp_core::decorate::Nop;
 use std::fmt::Write;
 
 /// The plan: every case and the sentence it proves, as Markdown.
+///
+/// ```
+/// let plan = polywarp_conformance::plan();
+/// assert!(plan.starts_with("# The plan of cases") && plan.contains("## track"));
+/// ```
 #[must_use]
 pub fn plan() -> String {
     let mut text = String::from(

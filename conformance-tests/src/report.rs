@@ -8,6 +8,22 @@ use std::time::Duration;
 ///
 /// Its display is a table of counts by family, then everything that is not a pass with the command that repeats it, then a line for
 /// machines: `conformance: 30 passed, 0 failed, 1 skipped`.
+///
+/// ```
+/// # struct OneDevice;
+/// # impl polywarp_conformance::Subject for OneDevice {
+/// #     type Backend = polywarp_core::host::Host;
+/// #     fn name(&self) -> &str { "host" }
+/// #     fn open(&self) -> polywarp_core::Result<polywarp_core::host::Host> { Ok(Default::default()) }
+/// # }
+/// use polywarp_conformance::{Options, run};
+/// let options = Options { filter: Some("track.same_stream*".into()), ..Options::default() };
+/// let report = run(OneDevice, &options)?;
+/// assert!(report.is_success());
+/// let (passed, failed, skipped) = report.counts();
+/// assert!(report.to_string().ends_with(&format!("conformance: {passed} passed, {failed} failed, {skipped} skipped")));
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -22,6 +38,23 @@ pub struct Report {
 }
 
 /// What became of one case.
+///
+/// ```
+/// # struct OneDevice;
+/// # impl polywarp_conformance::Subject for OneDevice {
+/// #     type Backend = polywarp_core::host::Host;
+/// #     fn name(&self) -> &str { "host" }
+/// #     fn open(&self) -> polywarp_core::Result<polywarp_core::host::Host> { Ok(Default::default()) }
+/// # }
+/// use polywarp_conformance::{Options, run};
+/// let options = Options { filter: Some("track.same_stream*".into()), ..Options::default() };
+/// let report = run(OneDevice, &options)?;
+/// for finding in &report.findings {
+///     println!("{} took {:?}; again: {}", finding.id, finding.elapsed, finding.replay);
+///     assert!(finding.outcome.is_pass() && finding.family == "track");
+/// }
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finding {

@@ -22,6 +22,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Which device.
+///
+/// ```
+/// use polywarp_conformance::{Options, Place};
+/// let on_the_last = Options { place: Place::Last, ..Options::default() };
+/// assert_eq!(Options::default().place, Place::Ordinal(0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The one with this number.
@@ -31,6 +37,13 @@ pub enum Place {
 }
 
 /// What to run, and how.
+///
+/// ```
+/// use polywarp_conformance::Options;
+/// use std::time::Duration;
+/// let options = Options { filter: Some("xstream.*".into()), seed: 7, limit: Duration::from_secs(10), ..Options::default() };
+/// assert!(options.selects("xstream.read_after_write") && !options.selects("free.host_drop"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Only cases whose id matches; `*` and `?` stand for anything.
@@ -62,6 +75,22 @@ impl Options {
 ///
 /// # Errors
 /// Those of opening the backend and the device.
+///
+/// ```
+/// # struct OneDevice;
+/// # impl polywarp_conformance::Subject for OneDevice {
+/// #     type Backend = polywarp_core::host::Host;
+/// #     fn name(&self) -> &str { "host" }
+/// #     fn open(&self) -> polywarp_core::Result<polywarp_core::host::Host> { Ok(Default::default()) }
+/// # }
+/// use polywarp_conformance::{Options, Place, run};
+/// let options = Options { filter: Some("track.same_stream*".into()), place: Place::Last, ..Options::default() };
+/// let report = run(OneDevice, &options)?;
+/// assert!(report.is_success(), "{report}");
+/// let nowhere = Options { place: Place::Ordinal(9), ..options };
+/// assert!(run(OneDevice, &nowhere).is_err());                 // no such device
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub fn run<S: Subject>(subject: S, options: &Options) -> Result<Report> {
     let subject = Arc::new(subject);
     let (device, ordinal) = describe(&*subject, options)?;
@@ -92,8 +121,9 @@ fn describe<S: Subject>(subject: &S, options: &Options) -> Result<(String, u32)>
     };
     let device = runtime.device(ordinal)?;
     let info = device.info();
+    let mode = if subject.mode().is_empty() { String::new() } else { format!(", {} mode", subject.mode()) };
     let driver = if info.driver.is_empty() { String::new() } else { format!(", driver {}", info.driver) };
-    Ok((format!("device {ordinal} of {count} ({}{driver})", info.name), ordinal))
+    Ok((format!("device {ordinal} of {count} ({}{driver}){mode}", info.name), ordinal))
 }
 
 /// Runs one case. After a time-out its thread is left behind, and the process should end.
@@ -121,9 +151,10 @@ pub(crate) fn try_case<S: Subject>(subject: &Arc<S>, case: Case<Counted<S>>, ord
 }
 
 fn finding<S: Subject>(subject: &S, case: &Case<Counted<S>>, ordinal: u32, seed: u64, outcome: Outcome) -> Finding {
-    let (id, name) = (case.id, subject.name());
+    let (id, name, mode) = (case.id, subject.name(), subject.mode());
+    let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
     let replay = format!(
-        "cargo run --release -p polywarp-conformance --bin conformance -- --backend {name} --device {ordinal} --seed {seed} --filter '{id}'"
+        "cargo run --release -p polywarp-conformance --bin conformance -- --backend {name}{mode} --device {ordinal} --seed {seed} --filter '{id}'"
     );
     Finding { id, alias: case.alias, family: case.family(), outcome, elapsed: Duration::ZERO, replay }
 }

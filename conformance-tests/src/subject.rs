@@ -35,6 +35,11 @@ pub trait Subject: Send + Sync + 'static {
     /// How reports and replay commands call it.
     fn name(&self) -> &str;
 
+    /// How it runs work, where there are several ways; reports and replay commands (`--mode`) say so. Empty for the usual one.
+    fn mode(&self) -> &str {
+        ""
+    }
+
     /// Opens it anew: each case has its own.
     ///
     /// # Errors

@@ -21,13 +21,14 @@ fn says(bytes: &[u8], text: &str) {
 
 #[test]
 fn what_makes_no_sense_ends_with_2() {
-    let refused: [(&[&str], &str); 7] = [
+    let refused: [(&[&str], &str); 8] = [
         (&[], "--backend is missing"),
         (&["--backend", "abacus"], "no backend \"abacus\"; this runner has host"),
         (&["--backend", "host", "--filter", "nothing.*"], "no case matches \"nothing.*\""),
         (&["--list", "--filter", "xstream"], "no case matches"),
         (&["--backend", "host", "--frobnicate"], "--frobnicate"),
         (&["--backend", "host", "--device", "first"], "--device takes a number or `last`"),
+        (&["--backend", "host", "--mode", "lazy"], "--mode takes `plain` or `adversarial`"),
         (&["--backend", "host", "--seed", "-1"], "--seed takes a number or `random`"),
     ];
     for (arguments, message) in refused {
@@ -44,6 +45,16 @@ fn a_run_ends_with_the_line_for_machines() {
     says(&output.stdout, "seed 7");
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!((text.lines().last(), code(&output)), (Some("conformance: 10 passed, 0 failed, 0 skipped"), 0));
+}
+
+#[test]
+fn the_adversarial_mode_passes_with_several_seeds() {
+    for seed in ["0", "1", "2", "3", "4", "5", "6", "7"] {
+        let output = conformance(&["--backend", "host", "--mode", "adversarial", "--seed", seed]);
+        says(&output.stdout, "adversarial mode, seed");
+        says(&output.stdout, " passed, 0 failed, 0 skipped");
+        assert_eq!(code(&output), 0);
+    }
 }
 
 #[test]

@@ -20,12 +20,40 @@ mod imp {
     }
 
     /// Arguments converted by this thread so far.
+    ///
+    /// ```
+    /// use polywarp_core::counters::conversions;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+    /// let before = conversions();
+    /// kernel.launch(&stream, 4, &arguments)?;
+    /// assert_eq!(conversions() - before, 0);
+    /// axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0))?;
+    /// assert_eq!(conversions() - before, 3);                      // one per argument
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn conversions() -> u64 {
         CONVERSIONS.get()
     }
 
     /// Locks of the ordering protocol taken by this thread so far.
+    ///
+    /// ```
+    /// use polywarp_core::counters::locks;
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0))?;
+    /// let before = locks();
+    /// axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0))?;
+    /// println!("{} locks for a launch on the stream that it was on before", locks() - before);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn locks() -> u64 {
         LOCKS.get()

@@ -13,14 +13,46 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The result of every fallible call.
+///
+/// ```
+/// use polywarp_core::{ErrorKind, Result};
+/// fn halve(x: u64) -> Result<u64, ErrorKind> {                // another error where that suits
+///     if x % 2 == 0 { Ok(x / 2) } else { Err(ErrorKind::InvalidArgument { what: "odd".into() }) }
+/// }
+/// assert!(halve(3).is_err());
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Text that is usually a constant.
+///
+/// ```
+/// use polywarp_core::{ErrorKind, Text};
+/// let constant: Text = "no device".into();
+/// let made: Text = format!("{} devices", 0).into();
+/// assert!(ErrorKind::InvalidConfig { what: constant } != ErrorKind::InvalidConfig { what: made });
+/// ```
 pub type Text = Cow<'static, str>;
 
 /// What went wrong, with the figures that name the limit and the way out.
 ///
 /// Generic code matches on this; the message of each kind says what to do.
+///
+/// ```
+/// use polywarp_core::{Buffer, Device, ErrorKind, Result, backend::Backend};
+/// /// As large as fits.
+/// fn scratch<B: Backend>(device: &Device<B>, mut len: usize) -> Result<Buffer<B, f32>> {
+///     loop {
+///         match device.alloc(len) {
+///             Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) && len > 1 => len /= 2,
+///             outcome => return outcome,
+///         }
+///     }
+/// }
+/// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
+/// let device = Runtime::new(Host::new(&HostConfig::new(1).with_memory(1 << 20)))?.device(0)?;
+/// assert_eq!(scratch(&device, 1 << 20)?.bytes(), 1 << 20);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -264,6 +296,13 @@ fn names(names: &[String]) -> String {
 }
 
 /// A status of the driver, kept so that a human can search for it.
+///
+/// ```
+/// # use polywarp_core::{Error, ErrorKind};
+/// let error = Error::new(ErrorKind::Driver { what: "out of resources".into() }, "launch").with_code(701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");
+/// let code = error.code().map(|code| format!("{} = {}", code.name, code.value));
+/// assert_eq!(code.as_deref(), Some("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeCode {
     /// The integer that the driver returned.
@@ -283,6 +322,7 @@ pub struct NativeCode {
 ///     .with_code(700, "CUDA_ERROR_ILLEGAL_ADDRESS");
 /// assert_eq!(error.to_string(), "launch on cuda device 1: the driver refused: an illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)");
 /// assert!(format!("{error:?}").contains("operation: \"launch\""));
+/// assert_eq!((error.operation(), error.backend(), error.device()), ("launch", "cuda", Some(1)));
 /// assert_eq!(error.code(), Some(&NativeCode { value: 700, name: "CUDA_ERROR_ILLEGAL_ADDRESS".into() }));
 /// ```
 #[derive(Clone)]
@@ -308,12 +348,24 @@ impl Error {
     }
 
     /// [`ErrorKind::Unsupported`], the answer of a backend that lacks `feature`.
+    ///
+    /// ```
+    /// use polywarp_core::{Error, backend::Feature};
+    /// let error = Error::unsupported(Feature::Graphs, "graph_create");
+    /// assert_eq!(error.to_string(), "graph_create: this device does not support Graphs");
+    /// ```
     #[must_use]
     pub fn unsupported(feature: Feature, operation: &'static str) -> Self {
         Self::new(ErrorKind::Unsupported { feature }, operation)
     }
 
     /// The same, naming backend and device. What is known already stays.
+    ///
+    /// ```
+    /// # use polywarp_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::NotReady, "event_elapsed").on("cuda", Some(1)).on("host", Some(0));
+    /// assert_eq!((error.backend(), error.device()), ("cuda", Some(1)));   // who knew first stays
+    /// ```
     #[must_use]
     pub fn on(mut self, backend: &'static str, device: Option<u32>) -> Self {
         if self.0.backend.is_empty() {
@@ -331,6 +383,12 @@ impl Error {
     }
 
     /// The same, with one more thing that helps to understand it.
+    ///
+    /// ```
+    /// # use polywarp_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::NotReady, "launch").with("kernel", "axpy").with("stream", 3);
+    /// assert_eq!(error.to_string(), "launch: not complete yet; kernel: axpy; stream: 3");
+    /// ```
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.0.context.push((key, value.to_string()));
@@ -338,6 +396,14 @@ impl Error {
     }
 
     /// The same, with the error that caused it.
+    ///
+    /// ```
+    /// use std::error::Error as _;
+    /// # use polywarp_core::{Error, ErrorKind};
+    /// let missing = std::fs::read("/no/such/kernel.ptx").unwrap_err();
+    /// let error = Error::new(ErrorKind::InvalidArgument { what: "no PTX".into() }, "load").because(missing);
+    /// assert!(error.source().is_some_and(|source| source.is::<std::io::Error>()));
+    /// ```
     #[must_use]
     pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
@@ -345,6 +411,12 @@ impl Error {
     }
 
     /// The same with another kind; everything else stays.
+    ///
+    /// ```
+    /// # use polywarp_core::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::Driver { what: "not ready".into() }, "event_query").on("hip", Some(0)).into_kind(ErrorKind::NotReady);
+    /// assert_eq!(error.to_string(), "event_query on hip device 0: not complete yet");
+    /// ```
     #[must_use]
     pub fn into_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;

@@ -133,6 +133,16 @@ impl<B: Backend> Event<B> {
     }
 
     /// The device it belongs to.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(2)))?;
+    /// let (event, elsewhere) = (runtime.device(0)?.event()?, runtime.device(1)?.stream()?);
+    /// assert!(event.device() != elsewhere.device());
+    /// assert!(event.record(&elsewhere).is_err());                 // recorded on its own device only …
+    /// elsewhere.wait_for(&event)?;                                // … but waited for anywhere
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn device(&self) -> &Device<B> {
         &self.device

@@ -42,6 +42,12 @@ impl Gate {
     }
 
     /// A closed gate that waits for `patience` at most, so that a wrong test fails instead of hanging.
+    ///
+    /// ```
+    /// use polywarp_core::gate::Gate;
+    /// let gate = Gate::with_patience(std::time::Duration::from_millis(1));
+    /// assert!(!gate.wait() && !gate.is_open());                   // nobody opened it, so it gave up
+    /// ```
     #[must_use]
     pub fn with_patience(patience: Duration) -> Self {
         Self { inner: Arc::default(), patience }
@@ -59,12 +65,36 @@ impl Gate {
     }
 
     /// Blocks the calling thread at the gate; false if it lost patience before the gate was opened.
+    ///
+    /// ```
+    /// use polywarp_core::gate::Gate;
+    /// let gate = Gate::new();
+    /// let passed = std::thread::scope(|scope| {
+    ///     let waiting = scope.spawn(|| gate.wait());
+    ///     gate.open();
+    ///     waiting.join()
+    /// });
+    /// assert!(passed.is_ok_and(|in_time| in_time));
+    /// ```
     #[must_use]
     pub fn wait(&self) -> bool {
         self.inner.wait(self.patience)
     }
 
     /// A host function that holds its stream at the gate.
+    ///
+    /// ```
+    /// # use polywarp_core::gate::Gate;
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let gate = Gate::new();
+    /// let closed = gate.function();
+    /// stream.host_function(move || closed.call())?;               // from here on the stream is held
+    /// let x = stream.zeros::<u8>(16)?;
+    /// assert!(!stream.is_complete()?);
+    /// drop(gate);                                                 // opens it as well
+    /// stream.wait()?;
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn function(&self) -> HostFunction {
         let (inner, patience) = (Arc::clone(&self.inner), self.patience);

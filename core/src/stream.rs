@@ -114,6 +114,17 @@ impl<B: Backend> Device<B> {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for the legacy stream where there is none; those of the driver.
+    ///
+    /// ```
+    /// # use polywarp_core::{Runtime, StreamOptions, host::Host};
+    /// # let device = Runtime::new(Host::default())?.device(0)?;
+    /// let [low, high] = device.info().limits.stream_priorities;
+    /// let (background, urgent) = (StreamOptions::new().priority(low), StreamOptions::new().priority(high));
+    /// let (background, urgent) = (device.stream_with(background)?, device.stream_with(urgent)?);
+    /// let x = background.upload(&[1u8, 2])?;
+    /// assert_eq!(x.download(&urgent)?, [1, 2]);                   // priority never overtakes the order of memory
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub fn stream_with(&self, options: StreamOptions) -> Result<Stream<B>> {
         self.state.usable()?;
         self.state.drain(self.order());

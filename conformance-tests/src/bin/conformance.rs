@@ -11,6 +11,8 @@ Runs polywarp's conformance cases on a backend.
   conformance --backend NAME [OPTIONS]
 
   --backend NAME       one of those this runner was built with
+  --mode MODE          how the backend runs work: plain (the default) or, host only, adversarial: as late
+                       as it may and in a random order, which --seed repeats
   --filter GLOB        only cases whose id matches, such as 'xstream.*'
   --device N|last      on this device (default 0)
   --seed N|random      repeats or varies the data (default 0)
@@ -25,7 +27,24 @@ enum Task {
     Help,
     Plan,
     List(Options),
-    Run { backend: String, options: Options },
+    Run { backend: String, mode: Mode, options: Options },
+}
+
+/// How the backend runs work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Plain,
+    Adversarial,
+}
+
+impl Mode {
+    fn of(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "adversarial" => Ok(Self::Adversarial),
+            _ => Err(format!("--mode takes `plain` or `adversarial`, not {text:?}")),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -43,9 +62,9 @@ fn perform(task: Task) -> Result<ExitCode, String> {
         Task::Help => println!("{HELP}\nBackends: {}", BACKENDS.join(", ")),
         Task::Plan => print!("{}", plan()),
         Task::List(options) => selected(&options)?.iter().for_each(|id| println!("{id}")),
-        Task::Run { backend, options } => {
+        Task::Run { backend, mode, options } => {
             selected(&options)?;
-            return Ok(conclude(run_on(&backend, &options)?));
+            return Ok(conclude(run_on(&backend, mode, &options)?));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -76,10 +95,11 @@ fn selected(options: &Options) -> Result<Vec<&'static str>, String> {
 fn parse() -> Result<Task, String> {
     use lexopt::prelude::*;
     let mut parser = lexopt::Parser::from_env();
-    let (mut backend, mut list, mut options) = (None, false, Options::default());
+    let (mut backend, mut mode, mut list, mut options) = (None, Mode::Plain, false, Options::default());
     while let Some(option) = parser.next().map_err(|error| error.to_string())? {
         match option {
             Long("backend") => backend = Some(text(&mut parser)?),
+            Long("mode") => mode = Mode::of(&text(&mut parser)?)?,
             Long("filter") => options.filter = Some(text(&mut parser)?),
             Long("device") => options.place = place(&text(&mut parser)?)?,
             Long("seed") => options.seed = seed(&text(&mut parser)?)?,
@@ -91,7 +111,7 @@ fn parse() -> Result<Task, String> {
     }
     match backend {
         _ if list => Ok(Task::List(options)),
-        Some(backend) => Ok(Task::Run { backend, options }),
+        Some(backend) => Ok(Task::Run { backend, mode, options }),
         None => Err(format!("--backend is missing; this runner has {}", BACKENDS.join(", "))),
     }
 }
@@ -119,17 +139,20 @@ const BACKENDS: &[&str] = &[
     "host",
 ];
 
-fn run_on(backend: &str, options: &Options) -> Result<Result<Report>, String> {
+fn run_on(backend: &str, mode: Mode, options: &Options) -> Result<Result<Report>, String> {
     match backend {
         #[cfg(feature = "host")]
-        "host" => Ok(run(Host, options)),
+        "host" => Ok(run(Host { mode, seed: options.seed }, options)),
         _ => Err(format!("no backend {backend:?}; this runner has {}", BACKENDS.join(", "))),
     }
 }
 
 /// The host reference backend with two devices.
 #[cfg(feature = "host")]
-struct Host;
+struct Host {
+    mode: Mode,
+    seed: u64,
+}
 
 #[cfg(feature = "host")]
 impl Subject for Host {
@@ -139,7 +162,18 @@ impl Subject for Host {
         "host"
     }
 
+    fn mode(&self) -> &str {
+        match self.mode {
+            Mode::Plain => "",
+            Mode::Adversarial => "adversarial",
+        }
+    }
+
     fn open(&self) -> Result<Self::Backend> {
-        Ok(polywarp_core::host::Host::new(&polywarp_core::host::HostConfig::new(2)))
+        let config = polywarp_core::host::HostConfig::new(2);
+        Ok(polywarp_core::host::Host::new(&match self.mode {
+            Mode::Plain => config,
+            Mode::Adversarial => config.adversarial(self.seed),
+        }))
     }
 }

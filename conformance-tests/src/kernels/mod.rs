@@ -19,11 +19,23 @@ use polywarp_core::{Device, DevicePtr, KernelSet, Module, Nullable, Pair, Parame
 /// Threads of the one block that [`Kernels::sum`] is launched with.
 pub const SUM_THREADS: u32 = 256;
 
-/// What [`Kernels::deep`] receives for a struct three deep.
+/// What [`Kernels::deep`] receives for a struct three deep: [`Outer`](arguments::Outer), converted.
 pub type Deep = OuterRepr<Span<u32>, MiddleRepr<Span<u32>, InnerRepr<Span<u32>, u8>>, u32>;
 
 kernels! {
     /// The suite's kernels.
+    ///
+    /// ```
+    /// use polywarp_conformance::kernels::{self, Kernels, reference};
+    /// use polywarp_core::{Runtime, host::Host};
+    /// let device = Runtime::new(Host::default())?.device(0)?;
+    /// let kernels: Kernels<Host> = kernels::load(&device, &kernels::program())?;
+    /// let stream = device.stream()?;
+    /// let mut x = stream.upload(&[1u32, 2, 3])?;
+    /// kernels.add_one.launch(&stream, 3, (x.span_mut(),))?;
+    /// assert_eq!(x.download(&stream)?, reference::add_each(&[1, 2, 3], 1));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     pub struct Kernels {
         /// y ← a·x + y.
         pub fn axpy(x: Span<f32>, y: SpanMut<f32>, a: f32) = host::axpy, requires |launch| flat(launch);
@@ -86,6 +98,13 @@ fn flat<S: Parameters>(launch: &Proposal<'_, S>) -> bool {
 }
 
 /// The kernels in the forms that the suite has.
+///
+/// ```
+/// use polywarp_core::backend::Form;
+/// // A backend that runs another form adds it in `Subject::kernels`.
+/// let program = polywarp_conformance::kernels::program().source("/* the same kernels in C++ */");
+/// assert_eq!(program.forms(), [Form::Host, Form::Source]);
+/// ```
 pub fn program() -> Program {
     <Kernels<Nop> as KernelSet<Nop>>::host(Program::new("conformance"))
 }
@@ -94,6 +113,16 @@ pub fn program() -> Program {
 ///
 /// # Errors
 /// As for [`Module::load`] and [`Module::bind`].
+///
+/// ```
+/// use polywarp_conformance::kernels;
+/// use polywarp_core::{ErrorKind, Program, Runtime, host::Host};
+/// let device = Runtime::new(Host::default())?.device(0)?;
+/// assert_eq!(kernels::load(&device, &kernels::program())?.axpy.name(), "axpy");
+/// let refused = kernels::load(&device, &Program::new("empty")).unwrap_err();
+/// assert!(matches!(refused.kind(), ErrorKind::NoSuchForm { .. }));
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub fn load<B: Backend>(device: &Device<B>, program: &Program) -> Result<Kernels<B>> {
     let module = Module::load(device, program)?;
     // SAFETY: see the module's documentation.

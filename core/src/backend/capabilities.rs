@@ -24,7 +24,7 @@ macro_rules! flags {
             }
         }
 
-        #[doc = concat!("A set of [`", stringify!($Flag), "`]s.")]
+        #[doc = concat!("A set of [`", stringify!($Flag), "`]s; see there for an example.")]
         #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
         pub struct $Set(u64);
 
@@ -125,6 +125,13 @@ flags! {
 
 flags! {
     /// Behaviour that the vendor's driver shows and that code above must allow for.
+    ///
+    /// ```
+    /// use polywarp_core::backend::{Quirk, Quirks};
+    /// let quirks = Quirks::NONE.with(Quirk::BoundedQueue).with(Quirk::FaultAborts).without(Quirk::BoundedQueue);
+    /// assert!(quirks.iter().eq([Quirk::FaultAborts]));
+    /// assert!(Quirk::ALL.contains(&Quirk::RunsOnHost));
+    /// ```
     Quirk in Quirks:
     /// A kernel fault may end the process.
     FaultAborts,
@@ -224,6 +231,12 @@ pub struct DeviceInfo {
 
 impl DeviceInfo {
     /// A device with no capability, default limits and no quirk; set what differs.
+    ///
+    /// ```
+    /// use polywarp_core::backend::{DeviceInfo, Features, Limits, Quirks};
+    /// let info = DeviceInfo::new("simulated", "toy");
+    /// assert_eq!((info.features, info.quirks, info.limits), (Features::NONE, Quirks::NONE, Limits::default()));
+    /// ```
     #[must_use]
     pub fn new(name: impl Into<String>, architecture: impl Into<String>) -> Self {
         Self {

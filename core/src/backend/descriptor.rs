@@ -7,6 +7,13 @@ use std::fmt;
 use std::panic::Location;
 
 /// An address in a device's address space. Zero is null.
+///
+/// ```
+/// use polywarp_core::backend::DeviceAddress;
+/// let second = DeviceAddress(0x1000).offset(4);
+/// assert_eq!(second, DeviceAddress(0x1004));
+/// assert!(second > DeviceAddress::NULL);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct DeviceAddress(pub u64);
@@ -23,6 +30,12 @@ impl DeviceAddress {
 }
 
 /// How memory is used.
+///
+/// ```
+/// use polywarp_core::backend::AccessMode::{Read, Write};
+/// assert!(!Read.conflicts(Read));                             // readers need no order among themselves
+/// assert!(Read.conflicts(Write) && Write.conflicts(Write));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessMode {
     /// It is read only.
@@ -40,6 +53,13 @@ impl AccessMode {
 }
 
 /// One use of memory by a submission. Plain backends ignore these; decorators that check or log read them.
+///
+/// ```
+/// use polywarp_core::backend::{Access, AccessMode, DeviceAddress};
+/// let source = Access { address: DeviceAddress(0x1000), bytes: 64, mode: AccessMode::Read, argument: 0 };
+/// let destination = Access { address: DeviceAddress(0x2000), mode: AccessMode::Write, argument: 1, ..source };
+/// assert!(source.mode.conflicts(destination.mode) && source.address != destination.address);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// First byte.
@@ -53,6 +73,16 @@ pub struct Access {
 }
 
 /// Who asked: what a submission touches and where the caller stands.
+///
+/// ```
+/// use polywarp_core::backend::Origin;
+/// use std::panic::Location;
+/// #[track_caller]
+/// fn untracked() -> Origin<'static> {
+///     Origin { accesses: &[], caller: Location::caller() }
+/// }
+/// assert_eq!(untracked().caller.line(), line!());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// Every tracked use.
@@ -62,6 +92,11 @@ pub struct Origin<'a> {
 }
 
 /// Where bytes live.
+///
+/// ```
+/// use polywarp_core::{PinnedMemory, MemoryKind as _, backend::MemoryKind};
+/// assert_eq!(PinnedMemory::KIND, MemoryKind::Pinned);         // the kinds are types above the contract
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryKind {
@@ -74,6 +109,17 @@ pub enum MemoryKind {
 }
 
 /// What is asked of [`allocate`](super::Backend::allocate).
+///
+/// ```
+/// use polywarp_core::{backend::{AllocationDescriptor, Backend, MemoryKind}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// let memory = host.allocate(&device, &AllocationDescriptor::new(100, MemoryKind::Pinned))?;
+/// assert!(memory.bytes >= 100 && !memory.host.is_null());
+/// // SAFETY: nothing uses it, and it is given back once.
+/// unsafe { host.free(&device, memory) }?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AllocationDescriptor {
@@ -92,6 +138,18 @@ impl AllocationDescriptor {
 }
 
 /// Memory as the backend gave it.
+///
+/// ```
+/// use polywarp_core::{backend::{AllocationDescriptor, Backend, MemoryKind}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// let memory = host.allocate(&device, &AllocationDescriptor::new(100, MemoryKind::Device))?;
+/// assert!(memory.host.is_null());                             // the host cannot reach it
+/// assert!(memory.address.0.is_multiple_of(host.device_info(&device)?.limits.allocation_alignment));
+/// // SAFETY: nothing uses it, and it is given back once.
+/// unsafe { host.free(&device, memory) }?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawAllocation {
     /// Where a device finds it.
@@ -110,6 +168,14 @@ unsafe impl Send for RawAllocation {}
 unsafe impl Sync for RawAllocation {}
 
 /// Free and total memory of a device in bytes.
+///
+/// ```
+/// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
+/// let device = Runtime::new(Host::new(&HostConfig::new(1).with_memory(1 << 20)))?.device(0)?;
+/// let memory = device.memory_info()?;
+/// assert_eq!((memory.free, memory.total), (1 << 20, 1 << 20));
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// Bytes that can still be allocated.
@@ -119,6 +185,17 @@ pub struct MemoryInfo {
 }
 
 /// What is asked of [`stream_create`](super::Backend::stream_create).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, StreamDescriptor}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// let stream = host.stream_create(&device, &StreamDescriptor::new(0))?;
+/// assert!(host.stream_create(&device, &StreamDescriptor::legacy()).is_err());     // the host backend has none
+/// // SAFETY: nothing was submitted to it, and it is given back once.
+/// unsafe { host.stream_destroy(stream) }?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct StreamDescriptor {
@@ -143,6 +220,16 @@ impl StreamDescriptor {
 }
 
 /// What is asked of [`event_create`](super::Backend::event_create).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, EventDescriptor}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// let event = host.event_create(&device, &EventDescriptor::ordering())?;
+/// assert!(host.event_query(&event)?);                         // never recorded: complete
+/// assert!(EventDescriptor::timing().timing);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct EventDescriptor {
@@ -165,6 +252,15 @@ impl EventDescriptor {
 }
 
 /// One end of a copy.
+///
+/// ```
+/// use polywarp_core::backend::{CopyDescriptor, DeviceAddress, Endpoint, Origin};
+/// let mut pinned = [0u8; 16];                                 // page-locked memory, really
+/// let origin = Origin { accesses: &[], caller: std::panic::Location::caller() };
+/// let destination = Endpoint::Device { address: DeviceAddress(0x1000), ordinal: 0 };
+/// let upload = CopyDescriptor::linear(Endpoint::Host(pinned.as_mut_ptr()), destination, 16, origin);
+/// assert_eq!(upload.destination, destination);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
@@ -185,6 +281,15 @@ unsafe impl Send for Endpoint {}
 unsafe impl Sync for Endpoint {}
 
 /// What is asked of a copy: `rows × slices` runs of `bytes`, each run a pitch after the one before.
+///
+/// ```
+/// use polywarp_core::backend::{CopyDescriptor, DeviceAddress, Endpoint, Origin};
+/// let origin = Origin { accesses: &[], caller: std::panic::Location::caller() };
+/// let [source, destination] = [0x1000, 0x2000].map(|at| Endpoint::Device { address: DeviceAddress(at), ordinal: 0 });
+/// let mut copy = CopyDescriptor::linear(source, destination, 64, origin);
+/// (copy.rows, copy.source_pitch[0]) = (3, 256);               // 64 of every 256 bytes, packed: a rectangle
+/// assert_eq!((copy.slices, copy.destination_pitch[0]), (1, 64));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CopyDescriptor<'a> {
@@ -215,6 +320,11 @@ impl<'a> CopyDescriptor<'a> {
 }
 
 /// The value that a fill repeats.
+///
+/// ```
+/// use polywarp_core::backend::Pattern;
+/// assert_eq!(Pattern::U32(0x0102_0304).bytes(), 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pattern {
@@ -239,6 +349,13 @@ impl Pattern {
 }
 
 /// What is asked of a fill.
+///
+/// ```
+/// use polywarp_core::backend::{DeviceAddress, FillDescriptor, Origin, Pattern};
+/// let origin = Origin { accesses: &[], caller: std::panic::Location::caller() };
+/// let fill = FillDescriptor::new(DeviceAddress(0x1000), Pattern::U16(7), 100, origin);
+/// assert_eq!(fill.count * fill.pattern.bytes(), 200);         // the count is in patterns, not in bytes
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FillDescriptor<'a> {
@@ -261,6 +378,11 @@ impl<'a> FillDescriptor<'a> {
 }
 
 /// Where a parameter lies in the parameter block.
+///
+/// ```
+/// use polywarp_core::backend::ParameterLayout;
+/// assert_eq!(ParameterLayout { offset: 8, bytes: 16 }.to_string(), "16 bytes at 8");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParameterLayout {
     /// Offset in bytes.
@@ -276,6 +398,13 @@ impl fmt::Display for ParameterLayout {
 }
 
 /// The geometry of a launch.
+///
+/// ```
+/// use polywarp_core::backend::Geometry;
+/// let mut geometry = Geometry::new([4, 1, 1], [256, 1, 1]);
+/// geometry.shared_bytes = 1024;
+/// assert_eq!((geometry.cluster, geometry.cooperative), ([1; 3], false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Geometry {
@@ -300,6 +429,15 @@ impl Geometry {
 }
 
 /// What is asked of a launch.
+///
+/// ```
+/// use polywarp_core::backend::{Geometry, LaunchDescriptor, Origin, ParameterLayout};
+/// let origin = Origin { accesses: &[], caller: std::panic::Location::caller() };
+/// let (mut factor, layout) = (2.0f32, [ParameterLayout { offset: 0, bytes: 4 }]);
+/// let pointers = [(&raw mut factor).cast()];
+/// let launch = LaunchDescriptor::new(Geometry::new([1; 3], [32, 1, 1]), &pointers, &layout, origin);
+/// assert_eq!(launch.parameters.len(), launch.layout.len());
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LaunchDescriptor<'a> {
@@ -322,6 +460,13 @@ impl<'a> LaunchDescriptor<'a> {
 }
 
 /// What is asked of a prefetch.
+///
+/// ```
+/// use polywarp_core::backend::{DeviceAddress, Origin, PrefetchDescriptor};
+/// let origin = Origin { accesses: &[], caller: std::panic::Location::caller() };
+/// let home = PrefetchDescriptor::new(DeviceAddress(0x1000), 4096, None, origin);  // to the host
+/// assert_eq!(home.to, None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PrefetchDescriptor<'a> {
@@ -344,6 +489,12 @@ impl<'a> PrefetchDescriptor<'a> {
 }
 
 /// A form that compiled kernels come in.
+///
+/// ```
+/// use polywarp_core::backend::{Form, Image};
+/// assert_eq!(Image::Ptx(b".version 8.0\0").form(), Form::Ptx);
+/// assert_eq!(Image::Host(&[]).form(), Form::Host);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Image<'a> {
@@ -374,6 +525,14 @@ impl Image<'_> {
 }
 
 /// The forms a kernel can have.
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, Form}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// assert_eq!(host.forms(&device), [Form::Host]);              // best first
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Form {
@@ -392,6 +551,17 @@ pub enum Form {
 }
 
 /// What is asked of [`compile`](super::Backend::compile).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, SourceDescriptor}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// let mut source = SourceDescriptor::new("scale", "#include \"scale.h\"");
+/// source.headers = &[("scale.h", "template<class T> __global__ void scale(T* x) { *x *= 2; }")];
+/// source.instances = &["scale<float>"];
+/// assert!(host.compile(&device, &source).is_err());           // the host backend has no C++ compiler
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SourceDescriptor<'a> {
@@ -416,6 +586,13 @@ impl<'a> SourceDescriptor<'a> {
 }
 
 /// What a compiler made.
+///
+/// ```
+/// use polywarp_core::backend::{CompiledImage, Form};
+/// let mut image = CompiledImage::new(Form::Ptx, b".version 8.0\0".to_vec());
+/// image.log = "warning: variable `n` was never used".into();
+/// assert!(image.lowered_names.is_empty());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompiledImage {
@@ -438,6 +615,15 @@ impl CompiledImage {
 }
 
 /// What a function tells about itself.
+///
+/// ```
+/// use polywarp_core::doctest::*;
+/// let (_device, axpy) = axpy()?;
+/// let info = axpy.info();
+/// assert_eq!(info.parameters.as_ref().map(|parameters| parameters.len()), Some(3));
+/// println!("{} registers, {} local bytes", info.registers, info.local_bytes);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FunctionInfo {
@@ -456,6 +642,15 @@ pub struct FunctionInfo {
 }
 
 /// Whether a stream is being captured.
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, CaptureState, StreamDescriptor}, host::Host};
+/// let host = Host::default();
+/// let device = host.device_open(0)?;
+/// let stream = host.stream_create(&device, &StreamDescriptor::default())?;
+/// assert_eq!(host.stream_capture_state(&stream)?, CaptureState::None);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CaptureState {
@@ -468,6 +663,14 @@ pub enum CaptureState {
 }
 
 /// What a host function does; see [`stream_host_function`](super::Backend::stream_host_function).
+///
+/// ```
+/// use polywarp_core::backend::HostFunction;
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let function = HostFunction::new(move || tell.send(1).unwrap_or(()));
+/// function.call();                                            // what the stream does when it gets there; at most once
+/// assert_eq!(told.try_iter().count(), 1);
+/// ```
 pub struct HostFunction(Box<dyn FnOnce() + Send>);
 
 impl HostFunction {

@@ -10,6 +10,21 @@ use std::sync::Arc;
 /// One thread of a running kernel, as the backend hands it to a [`HostEntry`].
 ///
 /// Plain data but for [`barrier`](Self::barrier), so that reading an index costs a load.
+///
+/// ```
+/// use polywarp_core::backend::HostThread;
+/// /// The indices of a thread of a one-dimensional launch.
+/// fn global(thread: &HostThread<'_>) -> u64 {
+///     u64::from(thread.block[0]) * u64::from(thread.block_size[0]) + u64::from(thread.thread[0])
+/// }
+/// # struct Alone;
+/// # impl polywarp_core::backend::HostBarrier for Alone { fn wait(&self) {} }
+/// let thread = HostThread {
+///     thread: [3, 0, 0], block: [2, 0, 0], block_size: [8, 1, 1], grid_size: [4, 1, 1],
+///     shared: std::ptr::null_mut(), shared_bytes: 0, barrier: &Alone,
+/// };
+/// assert_eq!(global(&thread), 19);
+/// ```
 #[derive(Clone, Copy)]
 pub struct HostThread<'k> {
     /// Index of the thread in its block.
@@ -41,6 +56,18 @@ impl fmt::Debug for HostThread<'_> {
 }
 
 /// Where the threads of a block meet.
+///
+/// ```
+/// use polywarp_core::backend::HostBarrier;
+/// /// Where threads of a block are real threads, a barrier of the standard library does.
+/// struct Threads(std::sync::Barrier);
+///
+/// impl HostBarrier for Threads {
+///     fn wait(&self) {
+///         self.0.wait();
+///     }
+/// }
+/// ```
 pub trait HostBarrier {
     /// Returns when every thread of the block that has not finished has called it.
     /// Writes made before it by any of them are seen by all after it.
@@ -48,6 +75,21 @@ pub trait HostBarrier {
 }
 
 /// What a host kernel does for one thread: reads its parameters behind the pointers and works.
+///
+/// ```
+/// use polywarp_core::backend::{HostBody, HostThread};
+/// use std::ffi::c_void;
+///
+/// /// Stores a thread's index behind a pointer that is the only parameter.
+/// struct Iota;
+///
+/// impl HostBody for Iota {
+///     unsafe fn run(&self, thread: &HostThread<'_>, parameters: *const *mut c_void) {
+///         // SAFETY: there is one parameter, a pointer to as many elements as the launch has threads.
+///         unsafe { (*parameters).cast::<*mut u32>().read().add(thread.thread[0] as usize).write(thread.thread[0]) }
+///     }
+/// }
+/// ```
 pub trait HostBody: Send + Sync {
     /// Runs one thread. A panic means a kernel fault; the backend catches it.
     ///
@@ -59,6 +101,21 @@ pub trait HostBody: Send + Sync {
 }
 
 /// One kernel in its host form.
+///
+/// ```
+/// use polywarp_core::backend::{HostEntry, ParameterLayout};
+/// # use polywarp_core::backend::{HostBody, HostThread};
+/// # struct Iota;
+/// # impl HostBody for Iota { unsafe fn run(&self, _: &HostThread<'_>, _: *const *mut std::ffi::c_void) {} }
+/// let entry = HostEntry {
+///     name: "iota".into(),
+///     parameters: [ParameterLayout { offset: 0, bytes: 8 }].into(),
+///     static_shared_bytes: 0,
+///     max_block_threads: 0,                                   // the device's limit
+///     body: std::sync::Arc::new(Iota),                        // a `HostBody`
+/// };
+/// assert_eq!(&*entry.name, "iota");
+/// ```
 #[derive(Clone)]
 pub struct HostEntry {
     /// The kernel's name.

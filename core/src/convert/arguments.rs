@@ -16,6 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// # Safety
 /// `place` fills every field and `pointers` points to each; the layout is that of the fields.
+///
+/// ```
+/// use polywarp_core::{Parameters, Span};
+/// let layout = <(u8, Span<f32>, u16) as Parameters>::LAYOUT;  // each at its alignment
+/// assert_eq!(layout.iter().map(|one| (one.offset, one.bytes)).collect::<Vec<_>>(), [(0, 1), (8, 16), (24, 2)]);
+/// ```
 pub unsafe trait Parameters: Copy + 'static {
     /// Where each parameter lies, placed one after the other at its alignment.
     const LAYOUT: &'static [ParameterLayout];
@@ -37,6 +43,23 @@ pub unsafe trait Parameters: Copy + 'static {
 ///
 /// # Safety
 /// `slot` points to that field.
+///
+/// ```
+/// use polywarp_core::{At, Parameters, Prepared, Result, backend::Backend};
+/// /// Sets the scale factor of whatever kernel has one there.
+/// fn rescale<B: Backend, P: At<2, Type = f32>>(step: &mut Prepared<B, P>, factor: f32) -> Result<()> {
+///     step.rebind::<2>(factor)
+/// }
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let mut step = axpy.prepared((x.span(), y.span_mut(), 1.0))?;
+/// rescale(&mut step, 4.0)?;
+/// step.launch(&stream, 4)?;
+/// assert_eq!(y.download(&stream)?, [6.0; 4]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(message = "index {I} is not a parameter of this kernel")]
 pub unsafe trait At<const I: usize>: Parameters {
     /// Its type.
@@ -50,9 +73,33 @@ pub unsafe trait At<const I: usize>: Parameters {
 }
 
 /// What a kernel takes: a list of [`Parameters`], or [`Untyped`].
+///
+/// ```
+/// use polywarp_core::{Kernel, Signature, backend::Backend};
+/// /// Of any kernel, typed or not, prepared or not.
+/// fn describe<B: Backend, const PRECONVERTED: bool, S: Signature>(kernel: &Kernel<B, PRECONVERTED, S>) -> String {
+///     format!("{}: {} registers", kernel.name(), kernel.info().registers)
+/// }
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// assert!(describe(&axpy).starts_with("axpy"));
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub trait Signature: 'static {}
 
 /// The signature of a kernel whose parameters are not known to the compiler. Launching it is `unsafe`.
+///
+/// ```
+/// use polywarp_core::{Kernel, Untyped};
+/// # use polywarp_core::{doctest::*, host::Host};
+/// # let (device, module) = axpy_module()?;
+/// # let stream = device.stream()?;
+/// let mut y = stream.upload(&[1.0f32; 4])?;
+/// let axpy: Kernel<Host, false, Untyped> = module.function("axpy")?;
+/// // SAFETY: `axpy` takes two spans and a factor, checks bounds, and each thread uses an element of its own.
+/// unsafe { axpy.launch(&stream, 4, (stream.zeros::<f32>(4)?.span(), y.span_mut(), 2.0f32)) }?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Untyped {}
 
@@ -63,6 +110,24 @@ impl<P: Parameters> Signature for P {}
 ///
 /// # Safety
 /// As for [`Convert`]: everything that the kernel may reach through the result is reported.
+///
+/// ```
+/// use polywarp_core::{Argument, Converted, Result, Span, SpanMut, backend::Backend};
+/// fn set_factor<B: Backend>(
+///     arguments: &mut Converted<B, (Span<f32>, SpanMut<f32>, f32)>,
+///     factor: impl Argument<B, f32>,
+/// ) -> Result<()> {
+///     arguments.rebind::<2>(factor)
+/// }
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let (kernel, mut arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+/// set_factor(&mut arguments, 2.0)?;
+/// set_factor(&mut arguments, &3.0f32)?;                          // a reference to a scalar fits too
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "argument `{Self}` does not fit a kernel parameter of type `{P}`",
     label = "does not become `{P}`",
@@ -95,6 +160,26 @@ unsafe impl<B: Backend, A: Convert<B, Repr = P>, P: DeviceRepr> Argument<B, P> f
 ///
 /// # Safety
 /// As for [`Convert`], for each argument.
+///
+/// ```
+/// use polywarp_core::{Arguments, Kernel, Parameters, Result, Stream, backend::Backend};
+/// /// Launches any kernel and waits for it.
+/// fn launch_and_wait<B: Backend, P: Parameters>(
+///     kernel: &Kernel<B, false, P>,
+///     stream: &Stream<B>,
+///     len: usize,
+///     arguments: impl Arguments<B, P, Parameters = P>,
+/// ) -> Result<()> {
+///     kernel.launch(stream, len, arguments)?;
+///     stream.wait()
+/// }
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// launch_and_wait(&axpy, &stream, 4, (x.span(), y.span_mut(), 1.0))?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of arguments for a kernel that takes `{S}`",
     note = "arguments are a tuple of as many values as the kernel has parameters: `(&x, &mut y, 2.0f32)`; one argument is `(&x,)`"
@@ -268,6 +353,18 @@ struct Block<P: Parameters> {
 ///
 /// It has no lifetime: it keeps what it reaches alive, can be stored, moved between threads, launched on any stream. The memory itself stays
 /// usable meanwhile: every launch is ordered like any other use. Made by [`Kernel::prepare`](crate::Kernel::prepare).
+///
+/// ```
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let (kernel, arguments) = axpy.prepare((x.span(), y.span_mut(), 1.0))?;
+/// drop(x);                                                    // the arguments keep it
+/// std::thread::scope(|scope| scope.spawn(|| kernel.launch(&stream, 4, &arguments)).join().expect("no panic"))?;
+/// assert_eq!(y.download(&stream)?, [3.0; 4]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 pub struct Converted<B: Backend, P: Parameters> {
     /// Behind a raw pointer, so that moving the handle does not invalidate the pointers.
     block: NonNull<Block<P>>,
@@ -413,7 +510,8 @@ pub(crate) fn check_aliases(accesses: &[Access]) -> Result<()> {
 
 #[cold]
 fn aliased(one: &Access, other: &Access) -> Error {
-    Error::new(ErrorKind::Aliased { first: one.argument, second: other.argument }, "launch")
+    let (first, second) = (one.argument.min(other.argument), one.argument.max(other.argument));
+    Error::new(ErrorKind::Aliased { first, second }, "launch")
 }
 
 const _: () = assert!(LEAVES >= 16);

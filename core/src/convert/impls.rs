@@ -82,6 +82,18 @@ reaching! {
 }
 
 /// A view that becomes a [`Span`]: address and length. Made by [`Buffer::span`].
+///
+/// ```
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let part = x.slice(..2)?.span();
+/// axpy.launch(&stream, 4, (part.clone(), y.slice_mut(..2)?.span_mut(), 1.0))?;    // cloned: the same view twice
+/// axpy.launch(&stream, 4, (part, y.slice_mut(2..)?.span_mut(), 2.0))?;
+/// assert_eq!(y.download(&stream)?, [3.0, 3.0, 4.0, 4.0]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct SpanOf<'a, B: Backend, T, M: MemoryKind = DeviceMemory>(BufferSlice<'a, B, T, M>);
 
@@ -92,17 +104,50 @@ impl<B: Backend, T, M: MemoryKind> Clone for SpanOf<'_, B, T, M> {
 }
 
 /// A view that becomes a [`SpanMut`]: address and length. Made by [`Buffer::span_mut`].
+///
+/// ```
+/// # use polywarp_core::doctest::*;
+/// # let (device, axpy) = axpy()?;
+/// # let stream = device.stream()?;
+/// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+/// let mut out = y.span_mut();
+/// axpy.launch(&stream, 4, (x.span(), &mut out, 1.0))?;        // by reference it can be passed again
+/// axpy.launch(&stream, 4, (x.span(), out, 1.0))?;
+/// assert_eq!(y.download(&stream)?, [4.0; 4]);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct SpanOfMut<'a, B: Backend, T, M: MemoryKind = DeviceMemory>(BufferSliceMut<'a, B, T, M>);
 
 impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     /// All of it, for a kernel that takes a [`Span`].
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// axpy.launch(&stream, y.len(), (x.span(), y.span_mut(), 1.0))?;   // the kernel learns address and length
+    /// assert_eq!(y.download(&stream)?, [3.0; 4]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn span(&self) -> SpanOf<'_, B, T, M> {
         SpanOf(self.as_slice())
     }
 
     /// All of it, for a kernel that takes a [`SpanMut`].
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let (left, mut right) = y.split_at_mut(2)?;
+    /// axpy.launch(&stream, 2, (left.as_slice().span(), right.reborrow().span_mut(), 1.0))?;
+    /// assert_eq!(right.as_slice().download(&stream)?, [4.0; 2]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn span_mut(&mut self) -> SpanOfMut<'_, B, T, M> {
         SpanOfMut(self.as_slice_mut())
@@ -111,6 +156,17 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
 
 impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSlice<'a, B, T, M> {
     /// The view, for a kernel that takes a [`Span`].
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let head = x.slice(..1)?;
+    /// let refused = axpy.requires(|launch| launch.value::<0>().len() == 4).launch(&stream, 4, (head.span(), y.span_mut(), 1.0));
+    /// assert!(refused.is_err());                                  // the kernel sees one element, not four
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn span(self) -> SpanOf<'a, B, T, M> {
         SpanOf(self)
@@ -119,6 +175,16 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSlice<'a, B, T, M> {
 
 impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
     /// The view, for a kernel that takes a [`SpanMut`].
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// axpy.launch(&stream, 4, (x.span(), y.slice_mut(3..)?.span_mut(), 1.0))?;
+    /// assert_eq!(y.download(&stream)?, [2.0, 2.0, 2.0, 3.0]);     // the other threads find nothing to do
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn span_mut(self) -> SpanOfMut<'a, B, T, M> {
         SpanOfMut(self)
@@ -126,6 +192,16 @@ impl<'a, B: Backend, T: Element, M: MemoryKind> BufferSliceMut<'a, B, T, M> {
 }
 
 /// An address that is passed to kernels without being tracked. Made by [`Buffer::untracked`].
+///
+/// ```
+/// use polywarp_core::{DevicePtr, Untracked};
+/// # let stream = polywarp_core::doctest::stream()?;
+/// let weights = stream.upload(&[1.0f32; 4])?;
+/// stream.wait()?;                                             // written once, only read from here on
+/// // SAFETY: nobody writes `weights` any more, and it outlives every launch with it.
+/// let untracked: Untracked<DevicePtr<f32>> = unsafe { weights.untracked() };
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Untracked<R>(R);
 
@@ -175,6 +251,15 @@ impl<B: Backend, T: Element, M: MemoryKind> Buffer<B, T, M> {
     ///
     /// # Safety
     /// As for [`untracked`](Self::untracked), and the launch is ordered after what reads them too.
+    ///
+    /// ```
+    /// use polywarp_core::{DevicePtrMut, Untracked};
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// let mut scratch = stream.alloc::<f32>(4)?;
+    /// // SAFETY: only launches on one stream use it, and it outlives them.
+    /// let untracked: Untracked<DevicePtrMut<f32>> = unsafe { scratch.untracked_mut() };
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub unsafe fn untracked_mut(&mut self) -> Untracked<DevicePtrMut<T>> {
         Untracked(DevicePtrMut::new(self.device_address()))

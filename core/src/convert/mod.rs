@@ -67,6 +67,27 @@ pub unsafe trait Convert<B: Backend> {
 }
 
 /// Where a conversion reports the memory it reaches.
+///
+/// ```
+/// use polywarp_core::{Buffer, Conversion, Convert, Result, Span, backend::Backend, doctest::*};
+///
+/// /// A buffer of which the kernel gets the first half.
+/// struct FirstHalf<'a, B: Backend>(&'a Buffer<B, f32>);
+///
+/// // SAFETY: the span's own conversion reports what is reached, and nothing else is.
+/// unsafe impl<B: Backend> Convert<B> for FirstHalf<'_, B> {
+///     type Repr = Span<f32>;
+///     fn convert<'c>(self, cx: &mut Conversion<'c, B>) -> Result<Span<f32>> where Self: 'c {
+///         self.0.slice(..self.0.len() / 2)?.span().convert(cx)
+///     }
+/// }
+///
+/// let (device, axpy) = axpy()?;
+/// let stream = device.stream()?;
+/// let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.zeros::<f32>(2)?);
+/// axpy.launch(&stream, 2, (FirstHalf(&x), y.span_mut(), 1.0))?;
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Conversion<'c, B: Backend> {
     pub(crate) accesses: SmallVec<[Access; LEAVES]>,

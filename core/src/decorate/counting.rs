@@ -48,6 +48,14 @@ impl<B> Counting<B> {
     }
 
     /// The backend inside: calls on it are not counted.
+    ///
+    /// ```
+    /// use polywarp_core::{backend::Backend, decorate::{Counting, Method, Nop}};
+    /// let backend = Counting::new(Nop::default());
+    /// backend.inner().device_open(0)?;                            // past the counters
+    /// assert_eq!(backend.counts().total(), 0);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub const fn inner(&self) -> &B {
         &self.inner
@@ -96,6 +104,19 @@ fn is_null<R: 'static>(made: &R) -> bool {
 const METHODS: usize = Method::ALL.len();
 
 /// The counters of a [`Counting`] backend: cheap to clone, all clones show the same.
+///
+/// ```
+/// use polywarp_core::{Runtime, decorate::{Counting, Method}, host::Host};
+/// let backend = Counting::new(Host::default());
+/// let tally = backend.tally();
+/// let device = Runtime::new(backend)?.device(0)?;             // the backend is gone from here, the tally is not
+/// let (a, b) = (device.stream()?, device.stream()?);
+/// let mut x = a.zeros::<u32>(16)?;
+/// let before = tally.counts();
+/// x.fill(&b, 1)?;
+/// assert_eq!(tally.counts().since(&before)[Method::StreamWaitEvent], 1);      // what handing over costs
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Tally(Arc<[Counter; METHODS]>);
 
@@ -181,6 +202,16 @@ impl Default for Counts {
 
 impl Counts {
     /// What has happened since `earlier`, a count of the same backend.
+    ///
+    /// ```
+    /// use polywarp_core::{backend::Backend, decorate::{Counting, Method, Nop}};
+    /// let backend = Counting::new(Nop::default());
+    /// backend.device_open(0)?;
+    /// let before = backend.counts();
+    /// backend.device_count()?;
+    /// assert_eq!(backend.counts().since(&before).to_string(), "device_count 1");
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].since(earlier.0[i])))
@@ -193,6 +224,15 @@ impl Counts {
     }
 
     /// Calls of this method that answered an error; memory at address null is one.
+    ///
+    /// ```
+    /// use polywarp_core::{backend::Backend, decorate::{Counting, Method, Nop}};
+    /// let backend = Counting::new(Nop::default());
+    /// assert!(backend.device_open(7).is_err());
+    /// let counts = backend.counts();
+    /// assert_eq!((counts[Method::DeviceOpen], counts.failures(Method::DeviceOpen), counts.total_failures()), (1, 1, 1));
+    /// assert_eq!(counts.to_string(), "device_open 1 (1 failed)");
+    /// ```
     #[must_use]
     pub const fn failures(&self, method: Method) -> u64 {
         self.0[method as usize].failures
@@ -207,6 +247,18 @@ impl Counts {
     /// What was made and not given back. What failed to be made does not count; giving back counts even if it failed.
     ///
     /// Between two counts it is the change, which may be negative.
+    ///
+    /// ```
+    /// use polywarp_core::{backend::Backend, decorate::{Counting, Method, Nop}};
+    /// let backend = Counting::new(Nop::default());
+    /// let device = backend.device_open(0)?;
+    /// let stream = backend.stream_create(&device, &Default::default())?;
+    /// assert_eq!(backend.counts().live().streams, 1);
+    /// // SAFETY: nothing was submitted to it, and it is given back once.
+    /// unsafe { backend.stream_destroy(stream) }?;
+    /// assert_eq!(backend.counts().live().streams, 0);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn live(&self) -> Live {
         use Method::*;

@@ -172,6 +172,7 @@ macro_rules! method {
         /// ```
         /// use polywarp_core::decorate::Method;
         /// assert_eq!(Method::EventRecord.to_string(), "event_record");
+        /// assert!(Method::ALL.iter().any(|method| method.name() == "launch"));
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]

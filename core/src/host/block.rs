@@ -17,12 +17,14 @@
 
 #![allow(unsafe_code, reason = "runs kernels, on stacks that borrow the block")]
 
+use super::adversary::Shuffle;
 use super::kernel::{Chunk, Launch, chunks};
 use super::memory::POISON;
 use crate::Text;
 use crate::backend::{HostBarrier, HostThread};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use fastrand::Rng;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::Cell;
@@ -73,15 +75,17 @@ impl<'l> Runner<'l> {
 
     /// Runs the block of this number; a panic of one of its threads is the answer.
     pub(super) fn run(&mut self, number: u64) -> Result<(), Text> {
-        let block = Block::new(self.launch, number, self.shared.as_mut_ptr().cast());
-        let outcome = if self.launch.block == [1; 3] { block.run_alone() } else { self.run_fibers(&block) };
+        let number = self.launch.order().map_or(number, |order| order.block(number));
+        let mut random = self.launch.order().map(|order| order.random(number));
+        let block = Block::new(self.launch, number, self.shared.as_mut_ptr().cast(), random.as_mut());
+        let outcome = if self.launch.block == [1; 3] { block.run_alone() } else { self.run_fibers(&block, random) };
         if outcome.is_err() {
             self.unwind_waiting();
         }
         outcome
     }
 
-    fn run_fibers(&mut self, block: &Block<'_>) -> Result<(), Text> {
+    fn run_fibers(&mut self, block: &Block<'_>, mut random: Option<Rng>) -> Result<(), Text> {
         let mut fibers = 0;
         while block.has_more() {
             let stack = self.stacks.take().map_err(|error| block.without_stack(fibers, &error))?;
@@ -95,6 +99,9 @@ impl<'l> Runner<'l> {
         }
         self.launch.kernel().needed(fibers);
         while !self.waiting.is_empty() {
+            if let Some(random) = &mut random {
+                random.shuffle(&mut self.waiting);
+            }
             self.pass_barrier(block)?;
         }
         Ok(())
@@ -135,14 +142,17 @@ struct Block<'l> {
     next: Cell<[u32; 3]>,
     /// The thread that runs.
     current: Cell<[u32; 3]>,
+    /// In the adversarial mode: the order in which threads start.
+    order: Option<Shuffle>,
 }
 
 impl<'l> Block<'l> {
-    fn new(launch: &'l Launch, number: u64, shared: *mut u8) -> Self {
+    fn new(launch: &'l Launch, number: u64, shared: *mut u8, random: Option<&mut Rng>) -> Self {
         let [x, y, _] = launch.grid.map(u64::from);
         // Each quotient is below its axis of the grid.
         let index = [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32];
-        Self { launch, index, shared, next: Cell::default(), current: Cell::default() }
+        let order = random.map(|random| Shuffle::new(random, launch.block.iter().map(|&threads| u64::from(threads)).product()));
+        Self { launch, index, shared, next: Cell::default(), current: Cell::default(), order }
     }
 
     fn has_more(&self) -> bool {
@@ -161,8 +171,17 @@ impl<'l> Block<'l> {
             [_, j, k] if j + 1 < y => [0, j + 1, k],
             [_, _, k] => [0, 0, k + 1],
         });
+        let thread = self.order.as_ref().map_or(thread, |order| self.shuffled(order, thread));
         self.current.set(thread);
         Some(thread)
+    }
+
+    #[cold]
+    fn shuffled(&self, order: &Shuffle, [i, j, k]: [u32; 3]) -> [u32; 3] {
+        let [x, y, _] = self.launch.block;
+        // A block has few threads, so their numbers fit.
+        let number = order.at(u64::from(i + x * (j + y * k))) as u32;
+        [number % x, number / x % y, number / x / y]
     }
 
     /// Runs threads until all have started.

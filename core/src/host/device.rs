@@ -1,6 +1,7 @@
 //! A simulated device: its limits, its share of memory, its peers, and whether a fault has poisoned it.
 
 use super::HostConfig;
+use super::adversary::Adversary;
 use super::kernel::Pool;
 use crate::backend::{DeviceInfo, Feature, Features, Limits, MemoryInfo, Quirk, Quirks};
 use crate::{Error, ErrorKind, Result, Text};
@@ -27,6 +28,14 @@ const FEATURES: &[Feature] = &[
 ];
 
 /// A device of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::Backend, host::{self, Host}};
+/// let host = Host::default();
+/// let (one, other): (host::Device, host::Device) = (host.device_open(0)?, host.device_open(0)?);     // handles of one device
+/// assert_eq!(host.device_info(&one)?.name, host.device_info(&other)?.name);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Device(Arc<State>);
 
@@ -40,10 +49,12 @@ struct State {
     reaches: Box<[bool]>,
     poison: OnceLock<Text>,
     pool: Arc<Pool>,
+    /// In the adversarial mode.
+    adversary: Option<Arc<Adversary>>,
 }
 
 impl Device {
-    pub(super) fn new(ordinal: u32, config: &HostConfig, pool: &Arc<Pool>) -> Self {
+    pub(super) fn new(ordinal: u32, config: &HostConfig, pool: &Arc<Pool>, adversary: Option<&Arc<Adversary>>) -> Self {
         let peers = |to| !config.hidden.contains(Feature::PeerAccess) && (config.peers)(ordinal, to);
         let reaches: Box<[bool]> = (0..config.devices).map(|to| to == ordinal || peers(to)).collect();
         let has_peer = reaches.iter().filter(|&&reaches| reaches).count() > 1;
@@ -63,6 +74,7 @@ impl Device {
             reaches,
             poison: OnceLock::new(),
             pool: Arc::clone(pool),
+            adversary: adversary.cloned(),
         }))
     }
 
@@ -76,6 +88,10 @@ impl Device {
 
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.0.pool
+    }
+
+    pub(super) fn adversary(&self) -> Option<&Arc<Adversary>> {
+        self.0.adversary.as_ref()
     }
 
     pub(super) fn info(&self) -> DeviceInfo {

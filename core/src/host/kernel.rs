@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code, reason = "copies parameters from behind raw pointers")]
 
+use super::adversary::Order;
 use super::block::Runner;
 use super::device::Device;
 use crate::backend::{Feature, FunctionInfo, HostEntry, Image, LaunchDescriptor, ParameterLayout};
@@ -25,6 +26,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 /// Loaded kernels of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, Image}, host::{self, Host}};
+/// let host = Host::default();
+/// // SAFETY: entries of the host form are checked by their types; there are none.
+/// let module: host::Module = unsafe { host.module_load(&host.device_open(0)?, &Image::Host(&[])) }?;
+/// assert!(host.function(&module, "axpy").is_err());
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Module {
     device: Device,
@@ -32,6 +42,20 @@ pub struct Module {
 }
 
 /// A kernel of a [`Module`].
+///
+/// ```
+/// # use polywarp_core::{backend::{HostBody, HostEntry, HostThread}};
+/// use polywarp_core::{backend::{Backend, Image}, host::{self, Host}};
+/// let host = Host::default();
+/// # struct Nothing;
+/// # impl HostBody for Nothing { unsafe fn run(&self, _: &HostThread<'_>, _: *const *mut std::ffi::c_void) {} }
+/// # let nothing = HostEntry { name: "nothing".into(), parameters: [].into(), static_shared_bytes: 0, max_block_threads: 64, body: std::sync::Arc::new(Nothing) };
+/// // SAFETY: `nothing` takes no parameters.
+/// let module = unsafe { host.module_load(&host.device_open(0)?, &Image::Host(&[nothing])) }?;
+/// let nothing: host::Function = host.function(&module, "nothing")?;
+/// assert_eq!(host.function_info(&nothing)?.max_block_threads, 64);
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Function {
     device: Device,
@@ -160,6 +184,8 @@ pub(super) struct Launch {
     /// Blocks that have ended or will never start.
     done: Mutex<u64>,
     ended: Condvar,
+    /// In the adversarial mode.
+    order: Option<Order>,
 }
 
 // SAFETY: the pointers lead into the launch's own block of parameters, which nobody writes; what the values in it lead to may be
@@ -192,6 +218,7 @@ impl Launch {
             let axis = "shared memory of a block in bytes".into();
             device.error(ErrorKind::LimitExceeded { axis, asked: shared, limit: limit.into() }, "launch")
         })?;
+        let blocks = geometry.grid.iter().map(|&blocks| u64::from(blocks)).product();
         Ok(Self {
             device: device.clone(),
             kernel: Arc::clone(kernel),
@@ -200,15 +227,20 @@ impl Launch {
             grid: geometry.grid,
             block: geometry.block,
             shared_bytes,
-            blocks: geometry.grid.iter().map(|&blocks| u64::from(blocks)).product(),
+            blocks,
             next: AtomicU64::new(0),
             done: Mutex::new(0),
             ended: Condvar::new(),
+            order: device.adversary().map(|adversary| adversary.order(blocks)),
         })
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    pub(super) fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
     }
 
     pub(super) fn parameters(&self) -> *const *mut c_void {
@@ -217,6 +249,10 @@ impl Launch {
 
     /// Runs all blocks, with helpers; the first fault poisons the device and stops the rest.
     pub(super) fn run(self: &Arc<Self>) {
+        if self.order.is_some() {
+            self.take_part(u64::MAX, 1);
+            return;
+        }
         let (pool, threads): (_, u32) = (self.device.pool(), self.block.iter().product());
         let fibers = || self.kernel.fibers.load(Ordering::Relaxed);
         if threads > 1 && fibers() == 0 {

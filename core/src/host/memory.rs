@@ -18,6 +18,9 @@ use std::ptr;
 /// What fresh memory is filled with, so that reading it before writing shows.
 pub const POISON: u8 = 0xA5;
 
+/// What freed memory is filled with in the adversarial mode, so that using it shows.
+pub const FREED: u8 = 0x5B;
+
 fn layout(device: &Device, bytes: u64) -> Option<Layout> {
     let alignment = usize::try_from(device.limits().allocation_alignment).ok()?;
     Layout::from_size_align(usize::try_from(bytes).ok()?, alignment).ok()
@@ -79,10 +82,37 @@ pub(super) unsafe fn free(device: &Device, memory: RawAllocation) {
     let Some(layout) = layout(device, memory.bytes) else {
         return debug_assert!(false, "an allocation of {} bytes cannot exist", memory.bytes);
     };
-    // SAFETY: `allocate` took the block from the global allocator with this very layout; the caller gives it up.
-    unsafe { dealloc(pointer(memory.address), layout) };
+    let block = Block { start: pointer(memory.address), layout };
+    if let Some(adversary) = device.adversary() {
+        // SAFETY: the whole of a block that the caller gives up.
+        unsafe { block.start.write_bytes(FREED, layout.size()) };
+        adversary.keep(block);
+    }
     if is_of_device(memory.kind) {
         device.refund(memory.bytes);
+    }
+}
+
+/// Memory that nobody uses; dropping it returns it to the system.
+#[derive(Debug)]
+pub(super) struct Block {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: it owns its memory alone.
+unsafe impl Send for Block {}
+
+impl Block {
+    pub(super) fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: `allocate` took the block from the global allocator with this very layout, and `free`'s caller gave it up.
+        unsafe { dealloc(self.start, self.layout) };
     }
 }
 

@@ -5,6 +5,16 @@
 //! asked for, each with its own limit of memory and its own peers. Fresh memory is filled with [`POISON`]; a panic in a
 //! kernel poisons its device as a fault poisons a GPU.
 //!
+//! # The adversarial mode
+//!
+//! [`HostConfig::adversarial`] finds what waits for too little, without any timing. Submitted work is held until a host wait needs
+//! it, or until an event was asked for it often enough, its stream holds too much or is dropped, or no call has come for a second. What is
+//! needed then runs in a random order among all that streams and events allow; what is not needed usually does not run. Blocks, threads
+//! of a block and threads that leave a barrier run in random order too. Freed memory is filled with [`FREED`]. The same calls from one
+//! thread with the same seed give the same order; work that waits for the host for long loosens that.
+//!
+//! # What is missing
+//!
 //! It has no graphs, captures, run-time compiler or legacy stream, and says so in its features.
 //!
 //! # Where to read on
@@ -14,6 +24,7 @@
 //! * `queue`: streams, events and the workers.
 //! * `kernel`: modules, and launches over all cores.
 //! * `block`: the threads of one block.
+//! * `adversary`: what holds work back in the adversarial mode, and lets it pass.
 //!
 //! # Safety
 //!
@@ -21,6 +32,7 @@
 
 #![allow(unsafe_code, reason = "implements the unsafe methods of the contract")]
 
+mod adversary;
 mod block;
 mod device;
 mod kernel;
@@ -31,7 +43,7 @@ mod tests;
 
 pub use device::Device;
 pub use kernel::{Function, Module};
-pub use memory::POISON;
+pub use memory::{FREED, POISON};
 pub use queue::{Event, Stream};
 
 use crate::backend::{
@@ -40,6 +52,7 @@ use crate::backend::{
     PrefetchDescriptor, RawAllocation, SourceDescriptor, StreamDescriptor,
 };
 use crate::{Error, ErrorKind, Result};
+use adversary::Adversary;
 use kernel::{Launch, Pool};
 use memory::{Copy, Fill};
 use queue::Task;
@@ -70,16 +83,26 @@ pub struct HostConfig {
     peers: fn(u32, u32) -> bool,
     hidden: Features,
     threads: Option<NonZeroUsize>,
+    adversary: Option<u64>,
 }
 
 impl HostConfig {
     /// So many devices, each with as much memory as the machine and able to reach all others.
     #[must_use]
     pub fn new(devices: u32) -> Self {
-        Self { devices, memory_bytes: machine_memory(), peers: |_, _| true, hidden: Features::NONE, threads: None }
+        Self { devices, memory_bytes: machine_memory(), peers: |_, _| true, hidden: Features::NONE, threads: None, adversary: None }
     }
 
     /// The same, with a limit on what each device can allocate. Page-locked memory is the host's and does not count.
+    ///
+    /// ```
+    /// use polywarp_core::{ErrorKind, Runtime, host::{Host, HostConfig}};
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).with_memory(4096)))?.device(0)?;
+    /// let all = device.alloc::<u8>(4096)?;
+    /// let refused = device.alloc::<u8>(1).unwrap_err();
+    /// assert!(matches!(refused.kind(), ErrorKind::OutOfMemory { free: 0, total: 4096, .. }));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
@@ -87,6 +110,14 @@ impl HostConfig {
     }
 
     /// The same, where kernels of device `from` reach memory of another device `to` if `reaches(from, to)`.
+    ///
+    /// ```
+    /// use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let runtime = Runtime::new(Host::new(&HostConfig::new(3).with_peers(|from, to| from.abs_diff(to) == 1)))?;     // a chain
+    /// let [first, second, third] = [runtime.device(0)?, runtime.device(1)?, runtime.device(2)?];
+    /// assert!(first.can_reach(&second)? && !first.can_reach(&third)?);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn with_peers(mut self, reaches: fn(u32, u32) -> bool) -> Self {
         self.peers = reaches;
@@ -95,13 +126,49 @@ impl HostConfig {
 
     /// The same, where a launch runs on at most so many threads, its stream's own included. By default all hosts share one
     /// thread per core; with this, the host has its own.
+    ///
+    /// ```
+    /// use polywarp_core::{Runtime, host::{Host, HostConfig}};
+    /// let one = std::num::NonZeroUsize::MIN;
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).with_threads(one)))?.device(0)?;   // blocks run one after the other
+    /// # device.stream()?.wait()?;
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
         self
     }
 
+    /// The same in the adversarial mode (see the [module](self)): work runs as late as it may, in a random order that the seed repeats.
+    /// For tests of whatever orders work.
+    ///
+    /// ```
+    /// use polywarp_core::host::{Host, HostConfig};
+    /// use polywarp_core::Runtime;
+    ///
+    /// for seed in 0..8 {
+    ///     let device = Runtime::new(Host::new(&HostConfig::default().adversarial(seed)))?.device(0)?;
+    ///     let (a, b) = (device.stream()?, device.stream()?);
+    ///     let buffer = a.upload(&[1, 2, 3])?;
+    ///     assert_eq!(buffer.download(&b)?, [1, 2, 3], "with seed {seed}");
+    /// }
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn adversarial(mut self, seed: u64) -> Self {
+        self.adversary = Some(seed);
+        self
+    }
+
     /// The same without a capability, to test what code does where it is missing.
+    ///
+    /// ```
+    /// use polywarp_core::{Runtime, backend::Feature, host::{Host, HostConfig}};
+    /// let device = Runtime::new(Host::new(&HostConfig::new(1).without(Feature::HostFunctions)))?.device(0)?;
+    /// assert!(device.stream()?.host_function(|| ()).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn without(mut self, feature: Feature) -> Self {
         self.hidden = self.hidden.with(feature);
@@ -147,7 +214,8 @@ impl Host {
     #[must_use]
     pub fn new(config: &HostConfig) -> Self {
         let pool = Pool::of(config.threads);
-        Self { devices: (0..config.devices).map(|ordinal| Device::new(ordinal, config, &pool)).collect() }
+        let adversary = config.adversary.map(|seed| Arc::new(Adversary::new(seed)));
+        Self { devices: (0..config.devices).map(|ordinal| Device::new(ordinal, config, &pool, adversary.as_ref())).collect() }
     }
 }
 

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "runs copies and fills on behalf of their submitters")]
 
+use super::adversary::{Place, Seat};
 use super::block::{discard, message};
 use super::device::Device;
 use super::kernel::Launch;
@@ -41,6 +42,14 @@ pub(super) enum Task {
 }
 
 impl Task {
+    /// The point that later tasks of the stream wait for.
+    pub(super) fn waits_for(&self) -> Option<&Point> {
+        match self {
+            Self::Wait(point) => Some(point),
+            _ => None,
+        }
+    }
+
     fn run(self, device: &Device) {
         match self {
             Self::Reach(point) => point.reach(),
@@ -58,14 +67,25 @@ impl Task {
 }
 
 /// A stream of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::Backend, host::{self, Host}};
+/// let host = Host::default();
+/// let stream: host::Stream = host.stream_create(&host.device_open(0)?, &Default::default())?;
+/// // SAFETY: nothing was submitted to it, and it is given back once.
+/// unsafe { host.stream_destroy(stream) }?;                    // its worker thread ends
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Stream {
-    device: Device,
     queue: Arc<Queue>,
+    /// In the adversarial mode, where work is held before it gets into the queue.
+    seat: Option<Seat>,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
+#[derive(Debug)]
+pub(super) struct Queue {
+    device: Device,
     state: Mutex<State>,
     submitted: Condvar,
     taken: Condvar,
@@ -84,11 +104,14 @@ struct State {
 
 impl Stream {
     pub(super) fn new(device: &Device) -> Self {
-        Self { device: device.clone(), queue: Arc::default() }
+        let (state, submitted, taken) = (Mutex::default(), Condvar::new(), Condvar::new());
+        let queue = Arc::new(Queue { device: device.clone(), state, submitted, taken });
+        let seat = device.adversary().map(|adversary| Seat::new(adversary, &queue));
+        Self { queue, seat }
     }
 
     pub(super) fn device(&self) -> &Device {
-        &self.device
+        &self.queue.device
     }
 
     /// Work that is queued, not counting what runs.
@@ -99,21 +122,72 @@ impl Stream {
 
     /// Appends work; waits only while the queue is full.
     pub(super) fn submit(&self, task: Task, operation: &'static str) -> Result<()> {
-        self.device.check(operation)?;
-        let mut state = self.queue.state.lock();
-        while state.tasks.len() >= FULL {
-            self.queue.taken.wait(&mut state);
+        self.device().check(operation)?;
+        match &self.seat {
+            None => self.queue.submit(task, operation),
+            Some(seat) => {
+                seat.hold(task);
+                Ok(())
+            }
         }
+    }
+
+    /// The point behind everything submitted so far.
+    pub(super) fn point(&self) -> Result<Arc<Point>> {
+        self.device().check("event_record")?;
+        match &self.seat {
+            None => self.queue.point(),
+            Some(seat) => Ok(seat.point(self.device())),
+        }
+    }
+
+    /// Makes later work run after the point.
+    pub(super) fn wait_for(&self, point: Arc<Point>) -> Result<()> {
+        if matches!(*point.progress.lock(), Progress::Reached(_)) {
+            return self.device().check("stream_wait_event");
+        }
+        self.submit(Task::Wait(point), "stream_wait_event")
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.seat = None;
+        self.queue.state.lock().closed = true;
+        self.queue.submitted.notify_one();
+    }
+}
+
+impl Queue {
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Appends work; waits while there is too much.
+    fn submit(self: &Arc<Self>, task: Task, operation: &'static str) -> Result<()> {
+        let mut state = self.state.lock();
+        self.taken.wait_while(&mut state, |state| state.tasks.len() >= FULL);
         self.ensure_worker(&mut state, operation)?;
         self.append(&mut state, task);
         Ok(())
     }
 
-    /// The point behind everything submitted so far.
-    pub(super) fn point(&self) -> Result<Arc<Point>> {
-        self.device.check("event_record")?;
-        let point = Arc::new(Point::new(&self.device));
-        let mut state = self.queue.state.lock();
+    /// Appends work that was accepted already.
+    pub(super) fn push(self: &Arc<Self>, task: Task) {
+        let mut state = self.state.lock();
+        if let Err(error) = self.ensure_worker(&mut state, "submit") {
+            self.device.poison(error.to_string().into());
+        }
+        self.append(&mut state, task);
+    }
+
+    pub(super) fn wait_for_room(&self) {
+        self.taken.wait_while(&mut self.state.lock(), |state| state.tasks.len() >= FULL);
+    }
+
+    fn point(self: &Arc<Self>) -> Result<Arc<Point>> {
+        let point = Arc::new(Point::new(&self.device, None));
+        let mut state = self.state.lock();
         if state.tasks.is_empty() && !state.busy {
             point.reach();
         } else {
@@ -123,45 +197,28 @@ impl Stream {
         Ok(point)
     }
 
-    /// Makes later work run after the point.
-    pub(super) fn wait_for(&self, point: Arc<Point>) -> Result<()> {
-        if matches!(*point.progress.lock(), Progress::Reached(_)) {
-            return self.device.check("stream_wait_event");
-        }
-        self.submit(Task::Wait(point), "stream_wait_event")
-    }
-
     fn append(&self, state: &mut State, task: Task) {
         state.tasks.push_back(task);
-        self.queue.submitted.notify_one();
+        self.submitted.notify_one();
     }
 
-    fn ensure_worker(&self, state: &mut State, operation: &'static str) -> Result<()> {
+    fn ensure_worker(self: &Arc<Self>, state: &mut State, operation: &'static str) -> Result<()> {
         if state.worker {
             return Ok(());
         }
-        let (queue, device) = (Arc::clone(&self.queue), self.device.clone());
+        let queue = Arc::clone(self);
         let refusal = || self.device.error(ErrorKind::Driver { what: "no thread for the stream's worker".into() }, operation);
-        let worker = thread::Builder::new().name("polywarp-stream".into()).spawn(move || queue.work(&device));
+        let worker = thread::Builder::new().name("polywarp-stream".into()).spawn(move || queue.work());
         worker.map_err(|source| refusal().because(source))?;
         state.worker = true;
         Ok(())
     }
-}
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.queue.state.lock().closed = true;
-        self.queue.submitted.notify_one();
-    }
-}
-
-impl Queue {
-    fn work(&self, device: &Device) {
+    fn work(&self) {
         while let Some(task) = self.next() {
             // Host functions must not unwind; one that does is a fault, not the end of this worker.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.run(device))) {
-                device.poison(format!("a host function panicked: {}", message(&payload)).into());
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.run(&self.device))) {
+                self.device.poison(format!("a host function panicked: {}", message(&payload)).into());
                 discard(payload);
             }
         }
@@ -192,6 +249,8 @@ impl Queue {
 #[derive(Debug)]
 pub(super) struct Point {
     device: Device,
+    /// Where an adversary held it.
+    place: Option<Place>,
     progress: Mutex<Progress>,
     changed: Condvar,
 }
@@ -205,11 +264,19 @@ enum Progress {
 }
 
 impl Point {
-    fn new(device: &Device) -> Self {
-        Self { device: device.clone(), progress: Mutex::new(Progress::Pending), changed: Condvar::new() }
+    pub(super) fn new(device: &Device, place: Option<Place>) -> Self {
+        Self { device: device.clone(), place, progress: Mutex::new(Progress::Pending), changed: Condvar::new() }
     }
 
-    fn reach(&self) {
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(*self.progress.lock(), Progress::Pending)
+    }
+
+    pub(super) fn reach(&self) {
         let healthy = self.device.poison_cause().is_none();
         *self.progress.lock() = if healthy { Progress::Reached(Instant::now()) } else { Progress::Failed };
         self.changed.notify_all();
@@ -234,6 +301,11 @@ impl Point {
         }
     }
 
+    /// Waits at most so long.
+    pub(super) fn wait_at_most(&self, patience: Duration) {
+        self.changed.wait_while_for(&mut self.progress.lock(), |progress| matches!(progress, Progress::Pending), patience);
+    }
+
     /// The cause as a device sees it that waited for this point.
     fn inherited(&self, cause: &Text) -> Text {
         format!("work of device {} failed that this device waits for: {cause}", self.device.ordinal()).into()
@@ -241,6 +313,14 @@ impl Point {
 }
 
 /// An event of a [`Host`](super::Host).
+///
+/// ```
+/// use polywarp_core::{backend::{Backend, EventDescriptor}, host::{self, Host}};
+/// let host = Host::default();
+/// let event: host::Event = host.event_create(&host.device_open(0)?, &EventDescriptor::ordering())?;
+/// assert!(host.event_query(&event)?);                         // never recorded: complete
+/// # Ok::<(), polywarp_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Event {
     device: Device,
@@ -272,12 +352,21 @@ impl Event {
 
     pub(super) fn query(&self) -> Result<bool> {
         self.device.check("event_query")?;
-        Ok(self.point().is_none_or(|point| matches!(*point.progress.lock(), Progress::Reached(_))))
+        let point = self.point();
+        if let (Some(adversary), Some(point)) = (self.device.adversary(), &point) {
+            adversary.ask(point);
+            self.device.check("event_query")?;
+        }
+        Ok(point.is_none_or(|point| matches!(*point.progress.lock(), Progress::Reached(_))))
     }
 
     pub(super) fn wait(&self) -> Result<()> {
         self.device.check("event_wait")?;
-        match self.point().map(|point| point.wait()) {
+        let point = self.point();
+        if let (Some(adversary), Some(point)) = (self.device.adversary(), &point) {
+            adversary.force(point);
+        }
+        match point.map(|point| point.wait()) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(_)) => self.device.check("event_wait"),
         }

@@ -1,5 +1,7 @@
 //! The host backend alone, through the contract. Order is proved with gates, never by sleeping.
 
+mod adversary;
+
 use super::*;
 use crate::backend::{
     Access, Endpoint, Geometry, HostBody, HostEntry, HostThread, LaunchDescriptor, ParameterLayout, Pattern, RawAllocation,

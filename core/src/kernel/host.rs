@@ -265,6 +265,17 @@ macro_rules! checked_access {
         ///
         /// # Panics
         /// If the index is out of bounds: a kernel fault.
+        ///
+        /// ```
+        /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+        /// fn shift(thread: &Thread<'_>, x: HostSpanMut<'_, u32>) {
+        ///     let past = thread.index(0) + 1;                         // for the last thread, past the end
+        ///     x.store(thread.index(0), x.load(past));
+        /// }
+        /// let fault = run(LaunchConfig::new(1, 4), 4, shift).unwrap_err();
+        /// assert!(fault.to_string().contains("index 4 is out of bounds: the span has 4 elements"));
+        /// # Ok::<(), polywarp_core::Error>(())
+        /// ```
         #[must_use]
         #[inline]
         pub fn load(&self, index: usize) -> T {
@@ -277,6 +288,16 @@ macro_rules! checked_access {
         ///
         /// # Panics
         /// If the index is out of bounds: a kernel fault.
+        ///
+        /// ```
+        /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+        /// fn fill(thread: &Thread<'_>, x: HostSpanMut<'_, u32>) {
+        ///     x.store(thread.index(0), 9);
+        /// }
+        /// assert_eq!(run(LaunchConfig::new(1, 3), 3, fill)?, [9; 3]);
+        /// assert!(run(LaunchConfig::new(1, 4), 3, fill).is_err());    // the fourth thread is out of bounds
+        /// # Ok::<(), polywarp_core::Error>(())
+        /// ```
         #[inline]
         pub fn store(&self, index: usize, value: T) {
             // SAFETY: in bounds of memory that the launch may write (module docs); the promise of the binding excludes races.
@@ -323,8 +344,31 @@ macro_rules! views {
 }
 views! {
     /// A [`Span`] inside of a host kernel: reads are checked against its length.
+    ///
+    /// ```
+    /// use polywarp_core::{HostSpan, HostSpanMut, Thread};
+    /// /// out[0] ← x[0] + x[1] + …, by one thread.
+    /// fn sum(thread: &Thread<'_>, x: HostSpan<'_, u32>, out: HostSpanMut<'_, u32>) {
+    ///     if thread.within(1).is_some() {
+    ///         out.store(0, (0..x.len()).map(|i| x.load(i)).sum());
+    ///     }
+    /// }
+    /// # let _program = polywarp_core::Program::new("sum").host::<(polywarp_core::Span<u32>, polywarp_core::SpanMut<u32>), _>("sum", sum);
+    /// ```
     HostSpan;
     /// A [`SpanMut`] inside of a host kernel: reads and writes are checked against its length.
+    ///
+    /// ```
+    /// # use polywarp_core::{HostSpanMut, LaunchConfig, Thread, doctest::run};
+    /// fn kernel(thread: &Thread<'_>, x: HostSpanMut<'_, u32>) {
+    ///     let i = thread.index(0);
+    ///     x.store(i, x.load(i) + 1);
+    /// }
+    /// assert_eq!(run(4, 256, kernel)?, [1; 256]);                 // one block of 256 threads for 4 elements
+    /// let fault = run(4, 255, kernel).unwrap_err();               // without `within`, the last thread is out of bounds
+    /// assert!(fault.to_string().contains("index 255 is out of bounds"));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     HostSpanMut;
 }
 
@@ -361,6 +405,18 @@ macro_rules! globals {
             ///
             /// # Safety
             /// The index is within the buffer, and nobody writes the element meanwhile.
+            ///
+            /// ```
+            /// use polywarp_core::{Global, GlobalMut, Thread};
+            /// fn copy(thread: &Thread<'_>, x: Global<'_, u32>, y: GlobalMut<'_, u32>, len: u32) {
+            ///     if let Some(i) = thread.within(len as usize) {          // nothing else knows how many there are
+            ///         // SAFETY: binding promised `len` elements of each, and each thread has an element of its own.
+            ///         unsafe { y.store(i, x.load(i)) }
+            ///     }
+            /// }
+            /// # let _program = polywarp_core::Program::new("copy")
+            /// #     .host::<(polywarp_core::DevicePtr<u32>, polywarp_core::DevicePtrMut<u32>, u32), _>("copy", copy);
+            /// ```
             #[must_use]
             #[inline]
             pub unsafe fn load(self, index: usize) -> T {
@@ -372,8 +428,42 @@ macro_rules! globals {
 }
 globals! {
     /// A [`DevicePtr`] inside of a host kernel: a bare address, not checked.
+    ///
+    /// ```
+    /// # use polywarp_core::{DevicePtr, DevicePtrMut, Global, GlobalMut, Module, Program, Thread};
+    /// # let stream = polywarp_core::doctest::stream()?;
+    /// fn copy(thread: &Thread<'_>, x: Global<'_, u32>, y: GlobalMut<'_, u32>, len: u32) {
+    ///     if let Some(i) = thread.within(len as usize) {
+    ///         // SAFETY: binding promised `len` elements of each, and each thread has an element of its own.
+    ///         unsafe { y.store(i, x.load(i)) }
+    ///     }
+    /// }
+    /// # let program = Program::new("copy").host::<(DevicePtr<u32>, DevicePtrMut<u32>, u32), _>("copy", copy);
+    /// # let module = Module::load(stream.device(), &program)?;
+    /// // SAFETY: lengths are checked by the predicate.
+    /// let copy = unsafe { module.bind::<(DevicePtr<u32>, DevicePtrMut<u32>, u32)>("copy") }?
+    ///     .requires(|launch| launch.bytes::<0>().min(launch.bytes::<1>()) >= 4 * u64::from(launch.value::<2>()));
+    /// let (x, mut y) = (stream.upload(&[1u32, 2, 3])?, stream.zeros(3)?);
+    /// copy.launch(&stream, 3, (&x, &mut y, 3))?;
+    /// assert!(copy.launch(&stream, 3, (&x, &mut y, 4)).is_err());
+    /// assert_eq!(y.download(&stream)?, [1, 2, 3]);
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     Global;
     /// A [`DevicePtrMut`] inside of a host kernel: a bare address, not checked.
+    ///
+    /// ```
+    /// use polywarp_core::{Global, GlobalMut, Thread};
+    /// fn add(thread: &Thread<'_>, x: Global<'_, u32>, y: GlobalMut<'_, u32>, len: u32) {
+    ///     let Some(i) = thread.within(len as usize) else { return };
+    ///     if !x.is_null() {                                       // `Nullable<DevicePtr<u32>>` becomes a `Global` too
+    ///         // SAFETY: binding promised `len` elements of each, and each thread has an element of its own.
+    ///         unsafe { y.store(i, y.load(i) + x.load(i)) }
+    ///     }
+    /// }
+    /// # use polywarp_core::{DevicePtr, DevicePtrMut, Nullable, Program};
+    /// # let _program = Program::new("add").host::<(Nullable<DevicePtr<u32>>, DevicePtrMut<u32>, u32), _>("add", add);
+    /// ```
     GlobalMut;
 }
 
@@ -382,6 +472,17 @@ impl<T: Element> GlobalMut<'_, T> {
     ///
     /// # Safety
     /// The index is within the buffer, and nobody else uses the element meanwhile.
+    ///
+    /// ```
+    /// use polywarp_core::{GlobalMut, Thread};
+    /// fn iota(thread: &Thread<'_>, out: GlobalMut<'_, u32>, len: u32) {
+    ///     if let Some(i) = thread.within(len as usize) {
+    ///         // SAFETY: binding promised `len` elements, and each thread has an element of its own.
+    ///         unsafe { out.store(i, i as u32) }
+    ///     }
+    /// }
+    /// # let _program = polywarp_core::Program::new("iota").host::<(polywarp_core::DevicePtrMut<u32>, u32), _>("iota", iota);
+    /// ```
     #[inline]
     pub unsafe fn store(self, index: usize, value: T) {
         // SAFETY: the caller's promise.
@@ -392,6 +493,14 @@ impl<T: Element> GlobalMut<'_, T> {
 }
 
 /// What a parameter looks like inside of a host kernel.
+///
+/// ```
+/// use polywarp_core::{DevicePtr, Global, HostForm, HostSpan, Nullable, Pair, Span};
+/// fn same<R: HostForm<View<'static> = V>, V>() {}
+/// same::<Span<f32>, HostSpan<'_, f32>>();
+/// same::<Nullable<DevicePtr<u8>>, Global<'_, u8>>();          // perhaps null
+/// same::<Pair<u32, [Span<u8>; 2]>, (u32, [HostSpan<'_, u8>; 2])>();
+/// ```
 pub trait HostForm: DeviceRepr {
     /// What the function receives; it cannot outlive the launch.
     type View<'k>;
@@ -462,6 +571,16 @@ impl<R: HostForm, const N: usize> HostForm for [R; N] {
 }
 
 /// A Rust function whose parameters, after the thread, are those of the signature `S`.
+///
+/// ```
+/// use polywarp_core::{HostFn, HostSpanMut, Program, SpanMut, Thread};
+/// fn one_kernel(name: &'static str, function: impl HostFn<(SpanMut<u32>, u32)>) -> Program {
+///     Program::new(name).host::<(SpanMut<u32>, u32), _>(name, function)
+/// }
+/// one_kernel("fill", |thread: &Thread<'_>, x: HostSpanMut<'_, u32>, value: u32| {
+///     thread.within(x.len()).map_or((), |i| x.store(i, value))
+/// });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this function does not have the parameters of the signature `{S}`",
     label = "expected `fn(&Thread, …)` with one parameter per element of `{S}`, in its host form"

@@ -240,6 +240,17 @@ impl<S> fmt::Debug for Proposal<'_, S> {
 
 impl<S: Parameters> Proposal<'_, S> {
     /// The value of parameter `I`.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let axpy = axpy.requires(|launch| launch.value::<2>() != 0.0);      // the factor
+    /// assert!(axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0)).is_ok());
+    /// assert!(axpy.launch(&stream, 4, (x.span(), y.span_mut(), 0.0)).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn value<const I: usize>(&self) -> S::Type
     where
@@ -249,6 +260,17 @@ impl<S: Parameters> Proposal<'_, S> {
     }
 
     /// The bytes that parameter `I` reaches: the length of its buffer or view, in all if there are several.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let axpy = axpy.requires(|launch| launch.bytes::<1>() <= 16 && launch.bytes::<2>() == 0);   // scalars reach nothing
+    /// assert!(axpy.launch(&stream, 4, (x.span(), y.span_mut(), 1.0)).is_ok());
+    /// assert!(axpy.launch(&stream, 4, (x.span(), stream.zeros(5)?.span_mut(), 1.0)).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn bytes<const I: usize>(&self) -> u64
     where
@@ -258,6 +280,17 @@ impl<S: Parameters> Proposal<'_, S> {
     }
 
     /// The shape of the launch.
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let (device, axpy) = axpy()?;
+    /// # let stream = device.stream()?;
+    /// # let (x, mut y) = (stream.upload(&[1.0f32; 4])?, stream.upload(&[2.0f32; 4])?);
+    /// let one_block = axpy.requires(|launch| launch.geometry().grid == [1; 3]);
+    /// assert!(one_block.launch(&stream, 256, (x.span(), y.span_mut(), 1.0)).is_ok());
+    /// assert!(one_block.launch(&stream, 257, (x.span(), y.span_mut(), 1.0)).is_err());
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry

@@ -27,7 +27,12 @@ pub struct LaunchConfig {
     cluster: [u32; 3],
 }
 
-/// One to three axes.
+/// One to three axes: a number, or an array of up to three.
+///
+/// ```
+/// use polywarp_core::Axes;
+/// assert_eq!((7.axes(), [7, 2].axes()), ([7, 1, 1], [7, 2, 1]));
+/// ```
 pub trait Axes {
     /// All three; those left out are 1.
     fn axes(self) -> [u32; 3];
@@ -78,12 +83,25 @@ impl LaunchConfig {
     }
 
     /// At least one thread per element, in blocks of 256. The kernel skips threads past the end.
+    ///
+    /// ```
+    /// use polywarp_core::LaunchConfig;
+    /// assert_eq!(LaunchConfig::for_elements(257).grid(), [2, 1, 1]);      // a ragged end: the second block has one element
+    /// assert_eq!(LaunchConfig::for_elements(0).grid(), [0, 1, 1]);        // no work, which is a success
+    /// assert_eq!(LaunchConfig::from(257), LaunchConfig::for_elements(257));   // launches take a plain count too
+    /// ```
     pub const fn for_elements(count: usize) -> Self {
         let grid = [(count as u64).div_ceil(BLOCK as u64), 1, 1];
         Self { grid, block: [BLOCK, 1, 1], shared_bytes: 0, cooperative: false, cluster: [1; 3] }
     }
 
     /// At least one thread per element of an area, in blocks of 16 × 16. The kernel skips threads past the edges.
+    ///
+    /// ```
+    /// use polywarp_core::LaunchConfig;
+    /// assert_eq!(LaunchConfig::for_area(17, 16).grid(), [2, 1, 1]);
+    /// assert_eq!(LaunchConfig::for_area(17, 16).threads(), 2 * 16 * 16);
+    /// ```
     pub const fn for_area(width: usize, height: usize) -> Self {
         let grid = [(width as u64).div_ceil(TILE as u64), (height as u64).div_ceil(TILE as u64), 1];
         Self { grid, block: [TILE, TILE, 1], shared_bytes: 0, cooperative: false, cluster: [1; 3] }

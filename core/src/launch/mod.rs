@@ -4,7 +4,7 @@
 
 mod config;
 
-pub use config::LaunchConfig;
+pub use config::{Axes, LaunchConfig};
 
 use crate::Result;
 use crate::backend::{Access, Backend, Feature, Geometry, LaunchDescriptor, Origin, ParameterLayout};
