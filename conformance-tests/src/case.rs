@@ -33,6 +33,8 @@ pub struct Case<B: Backend> {
     pub requires: Vec<Requirement>,
     /// Whether it leaves the device unusable for the process, as kernel faults do on GPUs.
     pub hazard: bool,
+    /// Whether polywarp takes the device for lost in the end, and gives nothing back; the device itself is well.
+    pub abandons: bool,
     pub(crate) run: fn(&Context<B>) -> Result<()>,
 }
 
@@ -68,7 +70,7 @@ pub enum Requirement {
 /// assert_eq!(case.requires.len(), 1);                         // gates are host functions
 /// ```
 pub fn case<B: Backend>(id: &'static str, alias: &'static str, proves: &'static str, run: fn(&Context<B>) -> Result<()>) -> Case<B> {
-    Case { id, alias, proves, requires: Vec::new(), hazard: false, run }
+    Case { id, alias, proves, requires: Vec::new(), hazard: false, abandons: false, run }
 }
 
 impl<B: Backend> Case<B> {
@@ -103,6 +105,13 @@ impl<B: Backend> Case<B> {
     #[must_use]
     pub fn hazard(mut self) -> Self {
         self.hazard = true;
+        self
+    }
+
+    /// The same, ending with a device that polywarp takes for lost.
+    #[must_use]
+    pub fn abandons(mut self) -> Self {
+        self.abandons = true;
         self
     }
 

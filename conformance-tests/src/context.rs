@@ -2,7 +2,7 @@
 
 use crate::kernels::{self, Kernels};
 use polywarp_core::backend::Backend;
-use polywarp_core::decorate::{Counts, Tally};
+use polywarp_core::decorate::{Counts, Faults, Tally};
 use polywarp_core::gate::Gate;
 use polywarp_core::{Device, Element, Prepared, Program, Result, Runtime, SpanMut, Stream};
 use std::any::Any;
@@ -34,6 +34,8 @@ pub struct Context<B: Backend> {
     pub kernels: Kernels<B>,
     /// The case's seed.
     pub seed: u64,
+    /// What makes calls fail; nothing yet.
+    pub faults: Faults,
     program: Program,
     tally: Tally,
 }
@@ -45,9 +47,15 @@ impl<B: Backend> std::fmt::Debug for Context<B> {
 }
 
 impl<B: Backend> Context<B> {
-    pub(crate) fn new(runtime: Runtime<B>, device: Device<B>, program: Program, tally: Tally, seed: u64) -> Result<Self> {
+    pub(crate) fn new(
+        runtime: Runtime<B>,
+        device: Device<B>,
+        program: Program,
+        (tally, faults): (Tally, Faults),
+        seed: u64,
+    ) -> Result<Self> {
         let kernels = kernels::load(&device, &program)?;
-        Ok(Self { runtime, device, kernels, seed, program, tally })
+        Ok(Self { runtime, device, kernels, seed, faults, program, tally })
     }
 
     /// A new stream of the device.
@@ -207,7 +215,8 @@ impl<B: Backend> Context<B> {
 
     /// Lets everything of the case go and looks at what is left.
     pub(crate) fn close(self) -> (Tally, Result<()>) {
-        let Self { runtime, device, kernels, tally, .. } = self;
+        let Self { runtime, device, kernels, faults, tally, .. } = self;
+        faults.clear();
         drop((device, kernels));
         (tally, runtime.close())
     }

@@ -1,7 +1,7 @@
 //! One suite of cases for every polywarp backend: ours and anybody's.
 //!
 //! A [`Subject`] says how to open a backend. [`run`] runs the [cases](cases::all) on it, each on a freshly opened backend that
-//! [counts](polywarp_core::decorate::Counting) its calls, and yields a [`Report`]. Order is proved with gates that the host opens and economy
+//! [counts](polywarp_core::decorate::Counting) its calls and [fails](polywarp_core::decorate::Faulty) when a case says so, and yields a [`Report`]. Order is proved with gates that the host opens and economy
 //! with counts, never with time.
 //!
 //! A backend's own test takes a few lines, with `harness = false`:

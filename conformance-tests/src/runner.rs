@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::report::{Finding, Report};
 use crate::subject::Subject;
 use polywarp_core::backend::{Backend, Quirk};
-use polywarp_core::decorate::{Counting, Live, Tally};
+use polywarp_core::decorate::{Counting, Faulty, Live, Tally};
 use polywarp_core::{Device, Error, Result, Runtime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
@@ -110,7 +110,8 @@ pub fn run<S: Subject>(subject: S, options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-type Counted<S> = Counting<<S as Subject>::Backend>;
+/// Faults are inside: the counters tell what polywarp sees.
+type Tried<S> = Counting<Faulty<<S as Subject>::Backend>>;
 
 fn describe<S: Subject>(subject: &S, options: &Options) -> Result<(String, u32)> {
     let runtime = Runtime::new(subject.open()?)?;
@@ -127,7 +128,7 @@ fn describe<S: Subject>(subject: &S, options: &Options) -> Result<(String, u32)>
 }
 
 /// Runs one case. After a time-out its thread is left behind, and the process should end.
-pub(crate) fn try_case<S: Subject>(subject: &Arc<S>, case: Case<Counted<S>>, ordinal: u32, options: &Options) -> Finding {
+pub(crate) fn try_case<S: Subject>(subject: &Arc<S>, case: Case<Tried<S>>, ordinal: u32, options: &Options) -> Finding {
     let mut finding = finding(&**subject, &case, ordinal, options.seed, Outcome::TimedOut(options.limit));
     let seed = case.seed(options.seed);
     let (tell, told) = mpsc::channel();
@@ -150,7 +151,7 @@ pub(crate) fn try_case<S: Subject>(subject: &Arc<S>, case: Case<Counted<S>>, ord
     finding
 }
 
-fn finding<S: Subject>(subject: &S, case: &Case<Counted<S>>, ordinal: u32, seed: u64, outcome: Outcome) -> Finding {
+fn finding<S: Subject>(subject: &S, case: &Case<Tried<S>>, ordinal: u32, seed: u64, outcome: Outcome) -> Finding {
     let (id, name, mode) = (case.id, subject.name(), subject.mode());
     let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
     let replay = format!(
@@ -160,22 +161,22 @@ fn finding<S: Subject>(subject: &S, case: &Case<Counted<S>>, ordinal: u32, seed:
 }
 
 /// Opens the backend and runs the case on it.
-fn attempt<S: Subject>(subject: &S, case: &Case<Counted<S>>, ordinal: u32, seed: u64) -> Result<Outcome> {
-    let backend = Counting::new(subject.open()?);
-    let tally = backend.tally();
+fn attempt<S: Subject>(subject: &S, case: &Case<Tried<S>>, ordinal: u32, seed: u64) -> Result<Outcome> {
+    let backend = Counting::new(Faulty::new(subject.open()?));
+    let injection = (backend.tally(), backend.inner().faults());
     let runtime = Runtime::new(backend)?;
     let device = runtime.device(ordinal)?;
     if let Some(outcome) = refusal(case, &device) {
         return Ok(outcome);
     }
-    let context = Context::new(runtime, device, subject.kernels(kernels::program()), tally, seed)?;
+    let context = Context::new(runtime, device, subject.kernels(kernels::program()), injection, seed)?;
     let outcome = match catch_unwind(AssertUnwindSafe(|| (case.run)(&context))) {
         Ok(Ok(())) => Outcome::Passed,
         Ok(Err(error)) => Outcome::Failed(error.to_string()),
         Err(panic) => Outcome::Failed(panic_message(&*panic)),
     };
     let (tally, closed) = context.close();
-    if !outcome.is_pass() || case.hazard {
+    if !outcome.is_pass() || case.hazard || case.abandons {
         return Ok(outcome);
     }
     Ok(closed.map_err(left).and_then(|()| leaks(&tally)).map_or_else(Outcome::Failed, |()| Outcome::Passed))

@@ -1,13 +1,15 @@
 //! Faults that users met elsewhere; each would be one here too, if it came back.
 
-use super::ordering;
+use super::{kind, ordering};
 use crate::case::{Case, case};
 use crate::check::same;
 use crate::context::Context;
 use polywarp_core::backend::{Backend, Feature};
-use polywarp_core::decorate::Method;
+use polywarp_core::decorate::{Fault, Method};
 use polywarp_core::{Buffer, ErrorKind, Module, Result, StreamOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
+use std::thread;
 
 const LEN: usize = 1000;
 
@@ -19,8 +21,12 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         case("corpus.busy_stream_dropped", "K4", "Memory used by a stream that was dropped while busy is not reused before that stream is done.", busy_stream_dropped).gated(),
         case("corpus.dropped_on_fresh_thread", "K5", "The last handle dropped on a thread that never used the device gives the memory back and leaves no error.", dropped_on_fresh_thread),
         case("corpus.source_overwritten", "K6", "An upload's source may be overwritten at once.", source_overwritten).gated(),
+        case("corpus.allocation_fails_oddly", "K25", "Success with null, a failure although memory is there and a failure that keeps the memory are each survived by asking again, and leave nothing behind.", allocation_fails_oddly),
+        case("corpus.memory_query_fails", "K26", "Where free memory cannot be asked for, allocation works, and out of memory is still told as such.", memory_query_fails),
         case("corpus.missing_symbol", "K28", "Looking up a kernel that is missing leaves nothing for the next launch to trip over.", missing_symbol),
         case("corpus.drops_after_fault", "K29", "After a kernel fault every drop is quiet, during unwinding too, and frees nothing that may be in use.", drops_after_fault).hazard(),
+        case("corpus.lost_while_reading", "K30", "A device lost while a download is in flight: the call waits or answers an error, and nothing is written after it returned.", lost_while_reading).gated().abandons(),
+        case("corpus.refused_wait_while_reading", "K30b", "A download whose wait finds the device lost leaves the host's memory alone, and the pinned memory that still fills is not freed.", refused_wait_while_reading).gated().abandons(),
         case("corpus.zero_sized_elements", "K32", "Buffers of elements without size never reach the driver; a launch receives null.", zero_sized_elements),
         case("corpus.misaligned_cast", "K33", "A view cast to a type that its address does not fit is refused; one that fits has the right data.", misaligned_cast),
         case("corpus.same_memory_twice", "K34", "One buffer twice is tracked once, disjoint views of one allocation are no conflict, and a launch is refused while the host holds a guard.", same_memory_twice).gated().needs(Feature::PinnedMemory),
@@ -108,7 +114,7 @@ fn dropped_on_fresh_thread<B: Backend>(cx: &Context<B>) -> Result<()> {
     let mut x = cx.device.alloc::<u32>(LEN)?;
     cx.kernels.fill.launch(&stream, LEN, (x.span_mut(), 1))?;
     let calls = cx.calls(|| {
-        let dropped = std::thread::scope(|scope| scope.spawn(move || drop(x)).join());
+        let dropped = thread::scope(|scope| scope.spawn(move || drop(x)).join());
         assert!(dropped.is_ok());
         Ok(())
     })?;
@@ -133,6 +139,45 @@ fn source_overwritten<B: Backend>(cx: &Context<B>) -> Result<()> {
     assert!(!stream.is_complete()?, "the upload is queued behind the gate");
     held.open()?;
     same(x.download(&stream)?, data);
+    Ok(())
+}
+
+/// Red if one odd answer of the driver is final, or confuses the accounts.
+fn allocation_fails_oddly<B: Backend>(cx: &Context<B>) -> Result<()> {
+    let stream = cx.stream()?;
+    cx.device.trim()?;
+    let before = cx.counts().live();
+    let faults = [Fault::null_address(), Fault::refuse(Method::Allocate).out_of_memory(), Fault::fail(Method::Allocate).out_of_memory()];
+    for (fault, len) in faults.into_iter().zip([LEN, 2 * LEN, 3 * LEN]) {
+        cx.faults.inject(fault.clone().nth(1));
+        let mut x = None;
+        let calls = cx.calls(|| cx.device.alloc::<u32>(len).map(|new| x = Some(new)))?;
+        assert_eq!((calls[Method::Allocate], calls.failures(Method::Allocate)), (2, 1), "{fault:?}: {calls}");
+        cx.faults.clear();
+        cx.faults.inject(fault.clone());
+        let refused = kind(cx.device.alloc::<u32>(len).map(drop));
+        assert!(matches!(refused, Err(ErrorKind::OutOfMemory { requested, .. }) if requested >= 4 * len as u64), "{fault:?}: {refused:?}");
+        cx.faults.clear();
+        let Some(mut x) = x else { unreachable!("just made") };
+        cx.kernels.fill.launch(&stream, len, (x.span_mut(), 7))?;
+        same(x.slice(len - 1..)?.download(&stream)?, [7]);
+    }
+    stream.wait()?;
+    cx.device.trim()?;
+    assert_eq!(cx.counts().live().allocations, before.allocations);
+    Ok(())
+}
+
+/// Red if figures for a message decide whether memory is had.
+fn memory_query_fails<B: Backend>(cx: &Context<B>) -> Result<()> {
+    let stream = cx.stream()?;
+    cx.faults.inject(Fault::refuse(Method::MemoryInfo));
+    same(stream.upload(&[5u32; LEN])?.download(&stream)?, [5; LEN]);
+    let refused = kind(cx.device.memory_info().map(drop));
+    assert!(matches!(refused, Err(ErrorKind::Driver { .. })), "{refused:?}");
+    cx.faults.inject(Fault::refuse(Method::Allocate).out_of_memory());
+    let refused = kind(cx.device.alloc::<u32>(LEN + 64).map(drop));
+    assert!(matches!(refused, Err(ErrorKind::OutOfMemory { .. })), "{refused:?}");
     Ok(())
 }
 
@@ -179,6 +224,66 @@ fn drops_after_fault<B: Backend>(cx: &Context<B>) -> Result<()> {
         Ok(())
     })?;
     assert_eq!((calls[Method::Free], calls.total()), (0, 0), "{calls}");
+    Ok(())
+}
+
+/// Red if the call gives up waiting while the device still writes where the caller reads.
+fn lost_while_reading<B: Backend>(cx: &Context<B>) -> Result<()> {
+    let stream = cx.stream()?;
+    let data = cx.data(LEN);
+    let x = stream.upload(&data)?;
+    stream.wait()?;
+    let held = cx.hold(&stream)?;
+    let (tell, told) = mpsc::channel();
+    let before = cx.counts();
+    let mut seen = vec![0; LEN];
+    let returned = thread::scope(|scope| {
+        let reading = scope.spawn(|| x.as_slice().download_into(&stream, &mut seen));
+        while cx.counts().since(&before)[Method::EventWait] == 0 && !reading.is_finished() {
+            thread::yield_now();
+        }
+        // stream: [gate, x → pinned, tell]   reading: waits for the copy
+        let submitted = stream.host_function(move || tell.send(()).unwrap_or(()));
+        cx.faults.poison("as planned");
+        let met = kind(cx.device.event().map(drop));
+        assert!(matches!(met, Err(ErrorKind::DevicePoisoned { .. })), "{met:?}");
+        let early = reading.is_finished();
+        drop(held);
+        (submitted, early, reading.join())
+    });
+    let (submitted, early, Ok(outcome)) = returned else { unreachable!("a download does not panic") };
+    submitted?;
+    assert!(!early, "the download waits for the gate");
+    let at_return = seen.clone();
+    assert!(told.recv().is_ok(), "what was submitted behind the download has run");
+    same(&seen, &at_return);
+    match kind(outcome) {
+        Ok(()) => same(seen, data),
+        Err(error) => assert!(matches!(error, ErrorKind::DevicePoisoned { .. }), "{error:?}"),
+    }
+    Ok(())
+}
+
+/// Red if the host's memory is the destination of a copy that nobody waits for, or pinned memory is freed under one.
+fn refused_wait_while_reading<B: Backend>(cx: &Context<B>) -> Result<()> {
+    let stream = cx.stream()?;
+    let x = stream.upload(&cx.data(LEN))?;
+    stream.wait()?;
+    let held = cx.hold(&stream)?;
+    let before = cx.counts();
+    // stream: [gate, x → pinned, tell, x → pinned]
+    let pending = x.as_slice().start_download(&stream)?;
+    let (tell, told) = mpsc::channel();
+    stream.host_function(move || tell.send(()).unwrap_or(()))?;
+    let lost = ErrorKind::DevicePoisoned { cause: "as planned".into(), suspects: Vec::new() };
+    cx.faults.inject(Fault::refuse(Method::EventWait).answering(lost));
+    let mut seen = vec![9; LEN];
+    let outcomes = [kind(x.as_slice().download_into(&stream, &mut seen)), kind(pending.wait().map(drop))];
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(ErrorKind::DevicePoisoned { .. }))), "{outcomes:?}");
+    drop(held);
+    assert!(told.recv().is_ok(), "what was submitted behind the read has run");
+    same(seen, [9; LEN]);
+    assert_eq!(cx.counts().since(&before)[Method::Free], 0);
     Ok(())
 }
 

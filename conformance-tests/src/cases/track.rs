@@ -6,7 +6,7 @@ use crate::check::same;
 use crate::context::Context;
 use crate::kernels::reference;
 use polywarp_core::backend::{Backend, Feature};
-use polywarp_core::decorate::Method;
+use polywarp_core::decorate::{Fault, Method};
 use polywarp_core::{ErrorKind, LaunchConfig, Result};
 
 const LEN: usize = 1000;
@@ -48,6 +48,13 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
             "TR7",
             "After a launch that was refused, the next one is still ordered after what came before.",
             failed_launch_stays_cautious,
+        )
+        .gated(),
+        case(
+            "track.refused_wait_is_not_taken_in",
+            "TR7b",
+            "After a wait that the driver refused nothing was launched, and the next launch is still ordered after what came before.",
+            refused_wait_is_not_taken_in,
         )
         .gated(),
         case(
@@ -190,6 +197,28 @@ fn failed_launch_stays_cautious<B: Backend>(cx: &Context<B>) -> Result<()> {
     // b: [wait a, x → y]
     let calls = cx.calls(|| cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut())))?;
     assert_eq!(calls[Method::StreamWaitEvent], 1, "{calls}");
+    held.open()?;
+    same(y.download(&b)?, [6; LEN]);
+    Ok(())
+}
+
+/// Red if a stream believes itself ordered by a wait that was refused.
+fn refused_wait_is_not_taken_in<B: Backend>(cx: &Context<B>) -> Result<()> {
+    let [a, b] = cx.streams()?;
+    let (mut x, mut y) = (a.zeros::<u32>(LEN)?, b.zeros::<u32>(LEN)?);
+    let held = cx.hold(&a)?;
+    // a: [gate, fill x]   b: [a refused wait]
+    cx.kernels.fill.launch(&a, LEN, (x.span_mut(), 6))?;
+    cx.faults.inject(Fault::refuse(Method::StreamWaitEvent).nth(1));
+    let calls = cx.calls(|| {
+        let refused = cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut())).map_err(|error| error.operation());
+        assert_eq!(refused, Err("stream_wait_event"));
+        Ok(())
+    })?;
+    assert_eq!(calls[Method::Launch], 0, "{calls}");
+    // b: [wait a, x → y]
+    let calls = cx.calls(|| cx.kernels.copy.launch(&b, LEN, (x.span(), y.span_mut())))?;
+    assert_eq!((calls[Method::StreamWaitEvent], calls[Method::Launch]), (1, 1), "{calls}");
     held.open()?;
     same(y.download(&b)?, [6; LEN]);
     Ok(())
