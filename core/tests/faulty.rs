@@ -42,7 +42,16 @@ struct Bench {
 
 impl Bench {
     fn open() -> Result<Self> {
-        let backend = Counting::new(Faulty::new(Host::default()));
+        Self::open_on(&HostConfig::default())
+    }
+
+    /// Work runs as late as it may: what is ordered too little shows.
+    fn open_adversarial(seed: u64) -> Result<Self> {
+        Self::open_on(&HostConfig::default().adversarial(seed))
+    }
+
+    fn open_on(config: &HostConfig) -> Result<Self> {
+        let backend = Counting::new(Faulty::new(Host::new(config)));
         let (faults, tally) = (backend.inner().faults(), backend.tally());
         let runtime = Runtime::new(backend)?;
         let device = runtime.device(0)?;
@@ -332,10 +341,19 @@ fn called(program: Steps) -> Result<Vec<Method>> {
 
 /// Runs the program once for each call of each of its methods, and has that call fail.
 fn sweep(fault: fn(Method) -> Fault, check: fn(&str, Bench, Method, Result<()>)) {
-    for &(name, program) in PROGRAMS {
+    sweep_on(Bench::open, PROGRAMS, fault, check);
+}
+
+fn sweep_on(
+    open: fn() -> Result<Bench>,
+    programs: &[(&str, Steps)],
+    fault: fn(Method) -> Fault,
+    check: fn(&str, Bench, Method, Result<()>),
+) {
+    for &(name, program) in programs {
         for method in called(program).unwrap() {
             for n in 1.. {
-                let bench = Bench::open().unwrap();
+                let bench = open().unwrap();
                 bench.faults.inject(fault(method).nth(n));
                 let outcome = program(&bench);
                 if bench.faults.injected() == 0 {
@@ -365,6 +383,16 @@ fn recovers(at: &str, bench: Bench, method: Method, outcome: Result<()>) {
 #[test]
 fn a_call_that_is_refused_can_be_made_again() {
     in_time(|| sweep(Fault::refuse, recovers));
+}
+
+#[test]
+fn a_refused_call_leaves_the_order_whole() {
+    let ordered: &[(&str, Steps)] =
+        &[("hand-over", hand_over), ("ping-pong", ping_pong), ("many producers", many_producers), ("reuse", reuse)];
+    in_time(|| {
+        sweep_on(|| Bench::open_adversarial(1), ordered, Fault::refuse, recovers);
+        sweep_on(|| Bench::open_adversarial(2), ordered, Fault::fail, recovers);
+    });
 }
 
 #[test]

@@ -196,6 +196,16 @@ impl Fault {
 
     /// Answers this kind of error. After [`DevicePoisoned`](ErrorKind::DevicePoisoned) every later call answers the same; see
     /// [`Faults::poison`].
+    ///
+    /// ```
+    /// # use polywarp_core::ErrorKind;
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// faults.inject(Fault::refuse(Method::EventElapsed).answering(ErrorKind::NotReady));
+    /// assert_eq!(backend.event_elapsed(&(), &()).unwrap_err().kind(), &ErrorKind::NotReady);
+    /// ```
     pub fn answering(mut self, kind: ErrorKind) -> Self {
         self.kind = kind;
         self
@@ -219,24 +229,64 @@ impl Fault {
     }
 
     /// Meets the n-th call alone, counted from 1.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// # let failing = |calls| (1..=calls).filter(|_| backend.event_query(&()).is_err()).collect::<Vec<_>>();
+    /// faults.inject(Fault::refuse(Method::EventQuery).nth(3));
+    /// assert_eq!(failing(5), [3]);
+    /// ```
     pub fn nth(mut self, n: u64) -> Self {
         self.when = When::Nth(n);
         self
     }
 
     /// Meets every n-th call: 3 meets the third, the sixth, and so on.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// # let failing = |calls| (1..=calls).filter(|_| backend.event_query(&()).is_err()).collect::<Vec<_>>();
+    /// faults.inject(Fault::refuse(Method::EventQuery).every(3));
+    /// assert_eq!(failing(7), [3, 6]);
+    /// ```
     pub fn every(mut self, n: u64) -> Self {
         self.when = When::Every(n);
         self
     }
 
     /// Meets each call with this probability; the same calls with the same seed.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// # let failing = |calls| (1..=calls).filter(|_| backend.event_query(&()).is_err()).collect::<Vec<_>>();
+    /// faults.inject(Fault::refuse(Method::EventQuery).chance(0.5, 1));
+    /// assert!((300..700).contains(&failing(1000).len()));
+    /// ```
     pub fn chance(mut self, probability: f64, seed: u64) -> Self {
         self.when = When::Chance(probability, seed);
         self
     }
 
     /// Happens so often at most.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// # let failing = |calls| (1..=calls).filter(|_| backend.event_query(&()).is_err()).collect::<Vec<_>>();
+    /// faults.inject(Fault::refuse(Method::EventQuery).times(2));
+    /// assert_eq!(failing(5), [1, 2]);
+    /// ```
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
@@ -258,7 +308,7 @@ impl Fault {
     }
 }
 
-/// The next number of SplitMix64, as a fraction of 1.
+/// The next number of `SplitMix64`, as a fraction of 1.
 fn unit(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -300,6 +350,17 @@ struct Plan {
 
 impl Faults {
     /// From now on this fault happens. Of several that meet a call, the one injected first happens.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// # let failing = |calls| (1..=calls).filter(|_| backend.event_query(&()).is_err()).collect::<Vec<_>>();
+    /// faults.inject(Fault::refuse(Method::EventQuery).nth(2));
+    /// faults.inject(Fault::refuse(Method::EventQuery).every(3));          // beside the other
+    /// assert_eq!(failing(7), [2, 3, 6]);
+    /// ```
     pub fn inject(&self, fault: Fault) {
         self.change(|plan| plan.faults.push(fault));
     }
@@ -342,6 +403,18 @@ impl Faults {
     }
 
     /// From now on nothing fails any more.
+    ///
+    /// ```
+    /// # use polywarp_core::backend::Backend;
+    /// # use polywarp_core::decorate::{Fault, Faulty, Method, Nop};
+    /// # let backend = Faulty::new(Nop::default());
+    /// # let faults = backend.faults();
+    /// # let failing = |calls| (1..=calls).filter(|_| backend.event_query(&()).is_err()).collect::<Vec<_>>();
+    /// faults.inject(Fault::refuse(Method::EventQuery));
+    /// assert_eq!(failing(2), [1, 2]);
+    /// faults.clear();
+    /// assert_eq!(failing(2), []);
+    /// ```
     pub fn clear(&self) {
         let mut plan = self.0.plan.lock();
         *plan = Plan::default();
