@@ -954,3 +954,17 @@ fn a_waker_that_panics_hurts_no_other_read() {
         }
     });
 }
+
+#[test]
+fn a_lost_device_answers_the_same_where_peers_were_not_enabled_yet() {
+    let runtime = Runtime::new(Host::new(&HostConfig::new(2))).unwrap();
+    let (lost, other) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
+    let (stream, elsewhere) = (lost.stream().unwrap(), other.stream().unwrap());
+    let (x, mut y) = (elsewhere.upload(&[1.0f32]).unwrap(), elsewhere.upload(&[1.0f32]).unwrap());
+    other.wait().unwrap();
+    let axpy = kernel(&lost);
+    panics(&lost).launch(&stream, 1, ()).unwrap();
+    let first = stream.wait().unwrap_err().to_string();
+    let later = axpy.launch(&stream, 1, (x.span(), y.span_mut(), 1.0)).unwrap_err().to_string();
+    assert_eq!(first, later);
+}
