@@ -260,7 +260,7 @@ impl<B: Backend> Device<B> {
     /// Whether kernels of this device can use memory of `other`.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// [`DevicePoisoned`](ErrorKind::DevicePoisoned); [`InCallback`](ErrorKind::InCallback); those of the driver.
     ///
     /// ```
     /// # use polywarp_core::{Runtime, host::{Host, HostConfig}};
@@ -270,7 +270,9 @@ impl<B: Backend> Device<B> {
     /// # Ok::<(), polywarp_core::Error>(())
     /// ```
     pub fn can_reach(&self, other: &Self) -> Result<bool> {
-        Ok(self == other || self.order().backend.peer_possible(&self.state.raw, &other.state.raw)?)
+        self.state.usable()?;
+        let asked = || self.order().backend.peer_possible(&self.state.raw, &other.state.raw);
+        if self == other { Ok(true) } else { asked().map_err(|error| self.settle(error)) }
     }
 
     /// Waits on the host until everything submitted to the device's streams so far is complete.

@@ -1,12 +1,13 @@
 //! A backend that counts: which methods were called how often, what failed, and what is still alive.
 
-use super::{Around, Call, Method, delegate, methods};
+use super::{Around, Call, Method, delegate, memory_feature, methods};
 use crate::Result;
 use crate::backend::{
-    AllocationDescriptor, Backend, CaptureState, CompiledImage, CopyDescriptor, DeviceAddress, DeviceInfo, EventDescriptor, FillDescriptor,
-    Form, FunctionInfo, HostFunction, Image, LaunchDescriptor, MemoryInfo, Origin, PrefetchDescriptor, RawAllocation, SourceDescriptor,
-    StreamDescriptor,
+    AllocationDescriptor, Backend, CaptureState, CompiledImage, CopyDescriptor, DeviceAddress, DeviceInfo, EventDescriptor, Feature,
+    FillDescriptor, Form, FunctionInfo, HostFunction, Image, LaunchDescriptor, MemoryInfo, Origin, PrefetchDescriptor, RawAllocation,
+    SourceDescriptor, StreamDescriptor,
 };
+use std::any::Any;
 use std::fmt;
 use std::ops::Index;
 use std::sync::Arc;
@@ -81,11 +82,11 @@ impl<B: Backend> Around for Counting<B> {
     }
 
     #[inline]
-    fn around<R>(&self, call: Call, run: impl FnOnce(&B) -> Result<R>) -> Result<R> {
+    fn around<R: 'static>(&self, call: Call, run: impl FnOnce(&B) -> Result<R>) -> Result<R> {
         let counter = &self.tally.0[call.method as usize];
         counter.add(call.bytes);
         let result = run(&self.inner);
-        if result.is_err() {
+        if result.as_ref().map_or(true, |made| call.bytes != 0 && is_null(made)) {
             counter.add_failure(call.bytes);
         }
         result
@@ -93,6 +94,12 @@ impl<B: Backend> Around for Counting<B> {
 }
 
 delegate!(Counting);
+
+/// Memory at no address was not made, whatever the backend says.
+#[inline]
+fn is_null<R: 'static>(made: &R) -> bool {
+    (made as &dyn Any).downcast_ref::<RawAllocation>().is_some_and(|memory| memory.address.0 == 0)
+}
 
 const METHODS: usize = Method::ALL.len();
 
@@ -216,7 +223,7 @@ impl Counts {
         self.0.iter().map(|count| count.calls).sum()
     }
 
-    /// Calls of this method that answered an error.
+    /// Calls of this method that answered an error; memory at address null is one.
     ///
     /// ```
     /// use polywarp_core::{backend::Backend, decorate::{Counting, Method, Nop}};

@@ -110,7 +110,8 @@ fn admit_foreign<B: Backend>(stream: &Stream<B>, allocation: &Allocation<B>, ker
     }
     if kernel && allocation.kind() == MemoryKind::Device {
         stream.device.state.usable()?;
-        stream.device.state.reach(&stream.order().backend, &allocation.device.state, operation)?;
+        let reached = stream.device.state.reach(&stream.order().backend, &allocation.device.state, operation);
+        reached.map_err(|error| stream.device.settle(error))?;
     }
     Ok(())
 }

@@ -87,15 +87,13 @@ impl<B: Backend> Device<B> {
             return self.reuse(node);
         }
         self.state.free_parked(self.order());
-        match self.fresh(bytes, kind) {
-            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) && self.state.parked_bytes(kind) > 0 => {
-                self.wait_for_parked()?;
-                self.state.free_parked(self.order());
-                self.fresh(bytes, kind).map_err(|_| self.out_of_memory(bytes, refusal))
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => Err(self.out_of_memory(bytes, refusal)),
-            outcome => outcome,
+        let mut outcome = self.fresh(bytes, kind);
+        if refused_for_memory(&outcome) && self.state.parked_bytes(kind) > 0 {
+            self.wait_for_parked()?;
+            self.state.free_parked(self.order());
+            outcome = self.fresh(bytes, kind);
         }
+        if refused_for_memory(&outcome) { Err(self.out_of_memory(bytes, refusal)) } else { outcome }
     }
 
     fn wait_for_parked(&self) -> Result<()> {
@@ -111,4 +109,8 @@ impl<B: Backend> Device<B> {
         let figures = self.state.out_of_memory(&self.order().backend, bytes).kind().clone();
         refusal.into_kind(figures).on(self.state.backend_name, Some(self.ordinal()))
     }
+}
+
+fn refused_for_memory<T>(outcome: &Result<T>) -> bool {
+    matches!(outcome, Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }))
 }

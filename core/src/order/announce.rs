@@ -241,7 +241,8 @@ impl<B: Backend> Order<B> {
         state.submitted = sequence;
         state.remember(sequence, label);
         if early && let Err(error) = state.record(&self.backend, lane) {
-            lane.device.defer_error(error); // The submission succeeded; whoever needs a point of it records later.
+            drop(announced);
+            lane.device.deferred_call(self, Err(error)); // The submission succeeded; whoever needs a point of it records later.
         }
         Ok(sequence)
     }

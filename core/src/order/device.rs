@@ -170,36 +170,39 @@ impl<B: Backend> DeviceState<B> {
                 Retired::Block(_) => {}
                 Retired::Stream(slot) => house.streams.push(slot),
                 // SAFETY: the user's handle is gone, and it held the event alone, so no call on it is in progress.
-                Retired::Event(event) => self.deferred_call(unsafe { order.backend.event_destroy(event) }),
+                Retired::Event(event) => self.deferred_call(order, unsafe { order.backend.event_destroy(event) }),
                 Retired::Module(module) => house.modules.push((module, order.everything_submitted())),
             },
         }
     }
 
-    fn deferred_call(&self, result: Result<()>) {
-        if let Err(error) = result {
-            self.defer_error(error);
+    /// Keeps the error for the next wait; one that loses the device is kept once, since every later call tells it.
+    pub(crate) fn deferred_call(&self, order: &Order<B>, result: Result<()>) {
+        if let Err(error) = result
+            && !self.is_poisoned()
+        {
+            self.defer_error(order.settle(self, error));
         }
     }
 
     /// Destroys a queue that got no slot.
     pub(crate) fn destroy_queue(&self, order: &Order<B>, queue: B::Stream) {
         // SAFETY: nothing was submitted to it.
-        self.deferred_call(unsafe { order.backend.stream_destroy(queue) });
+        self.deferred_call(order, unsafe { order.backend.stream_destroy(queue) });
     }
 
     /// Destroys pooled events that nobody holds.
     pub(crate) fn destroy_events(&self, order: &Order<B>) {
         for event in order.take_spare_events(self) {
             // SAFETY: it was held by the pool alone.
-            self.deferred_call(unsafe { order.backend.event_destroy(event) });
+            self.deferred_call(order, unsafe { order.backend.event_destroy(event) });
         }
     }
 
     fn recycle(&self, order: &Order<B>, slot: Slot) {
         if let Some(queue) = order.recycle(slot) {
             // SAFETY: the stream's final event is complete and nobody can submit to it any more.
-            self.deferred_call(unsafe { order.backend.stream_destroy(queue) });
+            self.deferred_call(order, unsafe { order.backend.stream_destroy(queue) });
         }
     }
 
@@ -223,7 +226,7 @@ impl<B: Backend> DeviceState<B> {
         drop(house);
         for module in unused {
             // SAFETY: everything submitted when its last handle was dropped is complete, so none of its kernels is pending.
-            self.deferred_call(unsafe { order.backend.module_unload(module) });
+            self.deferred_call(order, unsafe { order.backend.module_unload(module) });
         }
     }
 
@@ -268,7 +271,7 @@ impl<B: Backend> DeviceState<B> {
                 ledger.lists.remove(block.list);
                 drop(ledger);
                 // SAFETY: every use is complete, and the last handle is gone.
-                self.deferred_call(unsafe { order.backend.free(&self.raw, block.raw) });
+                self.deferred_call(order, unsafe { order.backend.free(&self.raw, block.raw) });
             }
         }
     }
