@@ -258,7 +258,7 @@ impl Fault {
     }
 }
 
-/// The next number of SplitMix64, as a fraction of 1.
+/// The next number of `SplitMix64`, as a fraction of 1.
 fn unit(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
