@@ -10,9 +10,12 @@ use polywarp_core::{
     Buffer, Device, Error, ErrorKind, HostSpan, HostSpanMut, Kernel, LaunchConfig, Module, Program, Result, Runtime, Span, SpanMut,
     StreamOptions, Thread,
 };
+use std::future::{Future, IntoFuture};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -915,4 +918,53 @@ fn a_host_function_gets_a_point_before_it_on_any_stream() {
         gate.open();
         writes.wait().unwrap();
     });
+}
+
+struct PanickingWaker;
+
+impl Wake for PanickingWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics, as planned");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_hurts_no_other_read() {
+    in_time(|| {
+        let device = device();
+        let stream = device.stream().unwrap();
+        let x = stream.upload(&[1u32, 2]).unwrap();
+        for _ in 0..2 {
+            let gate = Gate::new();
+            stream
+                .host_function({
+                    let function = gate.function();
+                    move || function.call()
+                })
+                .unwrap();
+            let mut first = x.as_slice().start_download(&stream).unwrap().into_future();
+            let bomb = Waker::from(Arc::new(PanickingWaker));
+            assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&bomb)).is_pending());
+            let second = x.as_slice().start_download(&stream).unwrap();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(50));
+                gate.open();
+            });
+            assert_eq!(pollster::block_on(async { second.await }).unwrap(), [1, 2]);
+        }
+    });
+}
+
+#[test]
+fn a_lost_device_answers_the_same_where_peers_were_not_enabled_yet() {
+    let runtime = Runtime::new(Host::new(&HostConfig::new(2))).unwrap();
+    let (lost, other) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
+    let (stream, elsewhere) = (lost.stream().unwrap(), other.stream().unwrap());
+    let (x, mut y) = (elsewhere.upload(&[1.0f32]).unwrap(), elsewhere.upload(&[1.0f32]).unwrap());
+    other.wait().unwrap();
+    let axpy = kernel(&lost);
+    panics(&lost).launch(&stream, 1, ()).unwrap();
+    let first = stream.wait().unwrap_err().to_string();
+    let later = axpy.launch(&stream, 1, (x.span(), y.span_mut(), 1.0)).unwrap_err().to_string();
+    assert_eq!(first, later);
 }

@@ -9,6 +9,7 @@ use bytemuck::AnyBitPattern;
 use parking_lot::Mutex;
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -83,8 +84,12 @@ fn wake_when_ready<B: Backend, T>(read: &PendingRead<B, T>, waker: &Waker) -> Re
             let order = slot.device.order();
             let _poll_tells = order.wait_for(&order.needs_of(slot.list()));
             drop(slot);
-            let waker = told.lock().clone();
-            waker.wake();
+            let wake = move || {
+                let waker = told.lock().clone();
+                waker.wake();
+            };
+            // The waker is the user's: if it panics, the thread goes on waiting for others. What the panic carries may panic when dropped.
+            catch_unwind(AssertUnwindSafe(wake)).unwrap_or_else(std::mem::forget);
         }
     }))?;
     Ok(shared)

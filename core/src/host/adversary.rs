@@ -22,12 +22,12 @@
 //! Among the streams whose next task may run, the one that ran last goes on or another is chosen; how often is drawn anew for each
 //! call, since some mistakes show where one stream is far ahead and others in fine interleavings. Before another stream takes its turn,
 //! the forcing thread waits until the last one has done what it was given, so the order is that of the choices. It does not wait for
-//! longer than `GRACE`: a task may be waiting for the host (a closed gate). The others go on meanwhile, and from then on only the
-//! order of streams and events holds.
+//! longer than `PATIENCE`, or `GLANCE` when an event is asked: a task may be waiting for the host (a closed gate). The others go on
+//! meanwhile, and from then on only the order of streams and events holds.
 //!
 //! Blocks of a launch, threads of a block and threads that leave a barrier run in random order too, on the stream's worker alone.
 //!
-//! The same calls on one thread with the same seed give the same orders, if no task takes longer than `GRACE`.
+//! The same calls on one thread with the same seed give the same orders, if no task takes longer than that.
 //!
 //! # Memory
 //!
@@ -46,7 +46,9 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a stream may take over what it was given before others go on.
-const GRACE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(250);
+/// The same where the caller does not mean to wait.
+const GLANCE: Duration = Duration::from_millis(20);
 /// How long held work waits for a call that forces it.
 const QUIET: Duration = Duration::from_secs(1);
 /// The most times in a row that asking an event forces nothing.
@@ -126,7 +128,7 @@ impl Adversary {
     pub(super) fn force(&self, point: &Point) {
         let mut state = self.state.lock();
         if let Some(goal) = state.goal_of(point) {
-            Self::pass(&mut state, &goal);
+            Self::pass(&mut state, &goal, PATIENCE);
         }
     }
 
@@ -138,19 +140,19 @@ impl Adversary {
             Some(left) => state.refusals = left,
             None => {
                 state.refusals = state.random.u32(0..=REFUSALS);
-                Self::pass(&mut state, &goal);
+                Self::pass(&mut state, &goal, GLANCE);
             }
         }
     }
 
     /// Lets work pass until the goal is reached, one stream at a time.
-    fn pass(state: &mut MutexGuard<'_, State>, goal: &Goal) {
+    fn pass(state: &mut MutexGuard<'_, State>, goal: &Goal, patience: Duration) {
         state.calls += 1;
         let mood = state.mood();
         let mut turn = None;
         while let Some(stream) = state.choose(goal, mood) {
             if turn.is_some_and(|last| last != stream) {
-                Self::settle(state, turn.take());
+                Self::settle(state, turn.take(), patience);
             }
             // While this thread waited, another may have let it pass.
             if state.is_ready(stream) {
@@ -158,16 +160,16 @@ impl Adversary {
                 turn = Some(stream);
             }
         }
-        Self::settle(state, turn);
+        Self::settle(state, turn, patience);
     }
 
     /// Waits a while until the stream has done what it was given.
-    fn settle(state: &mut MutexGuard<'_, State>, stream: Option<u64>) {
+    fn settle(state: &mut MutexGuard<'_, State>, stream: Option<u64>, patience: Duration) {
         let Some(held) = stream.and_then(|stream| state.streams.get_mut(&stream)) else { return };
         let stuck = held.is_busy();
         let mark = held.mark_here();
         if !stuck {
-            MutexGuard::unlocked(state, || mark.wait_at_most(GRACE));
+            MutexGuard::unlocked(state, || mark.wait_at_most(patience));
         }
     }
 
@@ -190,7 +192,7 @@ impl Adversary {
             MutexGuard::unlocked(&mut state, || thread::sleep(QUIET));
             if state.calls == seen {
                 let goal = state.everything();
-                Self::pass(&mut state, &goal);
+                Self::pass(&mut state, &goal, PATIENCE);
             }
         }
         state.watched = false;
@@ -307,7 +309,7 @@ impl Seat {
         let mut state = self.adversary.state.lock();
         if let Some(held) = state.streams.get(&self.number).filter(|held| held.tasks.len() >= FULL) {
             let (queue, goal) = (Arc::clone(&held.queue), state.goal(self.last(held)));
-            Adversary::pass(&mut state, &goal);
+            Adversary::pass(&mut state, &goal, PATIENCE);
             MutexGuard::unlocked(&mut state, || queue.wait_for_room());
         }
         self.append(&mut state, task);

@@ -109,6 +109,7 @@ fn admit_foreign<B: Backend>(stream: &Stream<B>, allocation: &Allocation<B>, ker
         return Err(stream.device.state.error(ErrorKind::WrongRuntime { what: "the buffer".into() }, operation));
     }
     if kernel && allocation.kind() == MemoryKind::Device {
+        stream.device.state.usable()?;
         let reached = stream.device.state.reach(&stream.order().backend, &allocation.device.state, operation);
         reached.map_err(|error| stream.device.settle(error))?;
     }
