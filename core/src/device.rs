@@ -160,6 +160,7 @@ fn finish<B: Backend>(order: &Order<B>, devices: &[Arc<DeviceState<B>>]) -> Resu
         let waited = order.wait_lane(&lane).map_err(|error| order.settle(&lane.device, error));
         outcome = outcome.and(waited);
     }
+    devices.iter().for_each(|device| device.drain(order)); // What host functions dropped meanwhile.
     for device in devices.iter().filter(|device| !device.is_poisoned()) {
         device.collect(order, false);
         device.free_parked(order);
@@ -271,6 +272,9 @@ impl<B: Backend> Device<B> {
     /// ```
     pub fn can_reach(&self, other: &Self) -> Result<bool> {
         self.state.usable()?;
+        if !std::ptr::eq(self.order(), other.order()) {
+            return Err(self.state.error(ErrorKind::WrongRuntime { what: "the device".into() }, "can reach"));
+        }
         let asked = || self.order().backend.peer_possible(&self.state.raw, &other.state.raw);
         if self == other { Ok(true) } else { asked().map_err(|error| self.settle(error)) }
     }

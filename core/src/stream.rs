@@ -4,6 +4,7 @@ use crate::backend::{Backend, Feature, HostFunction, StreamDescriptor};
 use crate::device::Device;
 use crate::order::{Lane, Node, Order, Retired, Submission, callback};
 use crate::{ErrorKind, Result};
+use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -172,9 +173,7 @@ impl<B: Backend> Stream<B> {
     pub fn wait(&self) -> Result<()> {
         self.device.state.usable()?;
         self.order().wait_lane(&self.lane).map_err(|error| self.device.settle(error))?;
-        if let Some(error) = &self.lane.lock().poisoned {
-            return Err(error.clone());
-        }
+        self.lane.healthy()?;
         self.device.state.drain(self.order());
         self.device.state.collect(self.order(), false);
         self.device.take_deferred_error().map_or(Ok(()), Err)
@@ -200,6 +199,7 @@ impl<B: Backend> Stream<B> {
     #[doc(alias = "cuStreamQuery", alias = "hipStreamQuery")]
     pub fn is_complete(&self) -> Result<bool> {
         self.device.state.usable()?;
+        self.lane.healthy()?;
         self.order().is_lane_complete(&self.lane).map_err(|error| self.device.settle(error))
     }
 
@@ -243,16 +243,42 @@ impl<B: Backend> Stream<B> {
         self.submit_host_function(HostFunction::new(function))
     }
 
+    /// Hands the backend's own stream to foreign code, such as a vendor's library that is to work on it inside of a
+    /// [`lend`](crate::BufferSlice::lend). No other submission to the stream comes in between.
+    ///
+    /// The code must not call polywarp with this stream: that waits for itself. What it submits outside of a lend is ordered within the
+    /// stream only, and waits for the stream need not cover it.
+    ///
+    /// # Errors
+    /// [`DevicePoisoned`](ErrorKind::DevicePoisoned), [`InCallback`](ErrorKind::InCallback).
+    ///
+    /// ```
+    /// # use polywarp_core::doctest::*;
+    /// # let stream = stream()?;
+    /// # let x = stream.upload(&[1u64, 2])?;
+    /// let shown = x.as_slice().lend(&stream, |address| stream.with_raw(|raw| format!("{raw:?} works on {address:?}")))??;
+    /// assert!(shown.contains("works on"));
+    /// # Ok::<(), polywarp_core::Error>(())
+    /// ```
+    pub fn with_raw<R>(&self, foreign: impl FnOnce(&B::Stream) -> R) -> Result<R> {
+        self.device.state.usable()?;
+        Ok(foreign(self.lane.lock().queue()?))
+    }
+
     fn submit_host_function(&self, function: HostFunction) -> Result<()> {
         if !self.device.info().features.contains(Feature::HostFunctions) {
             return Err(self.device.state.error(ErrorKind::Unsupported { feature: Feature::HostFunctions }, "host function"));
         }
         let lane = Arc::clone(&self.lane);
+        // A second share: what a refused function owns is dropped when this call returns, not under the stream's lock.
+        let shared = Arc::new(Mutex::new(Some(function)));
+        let share = Arc::clone(&shared);
         let guarded = HostFunction::new(move || {
+            let Some(function) = share.lock().take() else { return };
             let outcome = callback::run(|| catch_unwind(AssertUnwindSafe(|| function.call())));
             if let Err(panic) = outcome {
                 let kind = ErrorKind::StreamPoisoned { message: message(&*panic).into() };
-                lane.lock().poisoned = Some(lane.device.error(kind, "host function"));
+                lane.poison(lane.device.error(kind, "host function"));
                 // What a panic carries may panic when dropped; then the rest is leaked.
                 let dropped = callback::run(|| catch_unwind(AssertUnwindSafe(|| drop(panic))));
                 dropped.unwrap_or_else(std::mem::forget);

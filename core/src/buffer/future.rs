@@ -30,8 +30,11 @@ use std::task::{Context, Poll, Waker};
 pub struct ReadFuture<B: Backend, T> {
     read: Option<PendingRead<B, T>>,
     /// Whom the device's thread wakes; none until it was asked to.
-    waker: Option<Arc<Mutex<Waker>>>,
+    waker: Option<Place>,
 }
+
+/// Where the device's thread finds whom to wake.
+type Place = Arc<Mutex<Option<Waker>>>;
 
 impl<B: Backend, T> fmt::Debug for ReadFuture<B, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,40 +60,45 @@ impl<B: Backend, T: AnyBitPattern> Future for ReadFuture<B, T> {
             let what = "the read was handed out already".into();
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument { what }, "read")));
         };
-        match (read.is_ready(), &this.waker) {
-            (Ok(false), Some(waker)) => waker.lock().clone_from(cx.waker()),
-            (Ok(false), None) => match wake_when_ready(read, cx.waker()) {
-                Ok(waker) => this.waker = Some(waker),
-                Err(error) => return Poll::Ready(Err(error)),
-            },
-            (Ok(true) | Err(_), _) => return Poll::Ready(this.read.take().map_or_else(|| Ok(Vec::new()), PendingRead::wait)),
+        if !matches!(read.is_ready(), Ok(false)) {
+            return Poll::Ready(this.read.take().map_or_else(|| Ok(Vec::new()), PendingRead::wait));
         }
-        // It may have become ready before the waker was in place.
-        if this.read.as_ref().is_some_and(|read| read.is_ready().unwrap_or(true)) {
-            cx.waker().wake_by_ref();
+        let waiting = this.waker.as_ref().is_some_and(|place| match &mut *place.lock() {
+            Some(waker) => {
+                waker.clone_from(cx.waker());
+                true
+            }
+            None => false, // The thread has woken somebody already.
+        });
+        if !waiting {
+            match wake_when_ready(read, cx.waker()) {
+                Ok(place) => this.waker = Some(place),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
         Poll::Pending
     }
 }
 
-/// Asks the device's thread to wake somebody once the elements have arrived, or never will.
-fn wake_when_ready<B: Backend, T>(read: &PendingRead<B, T>, waker: &Waker) -> Result<Arc<Mutex<Waker>>> {
-    let shared = Arc::new(Mutex::new(waker.clone()));
-    let Some(slot) = &read.slot else { return Ok(shared) };
-    let (slot, told) = (Arc::clone(slot), Arc::clone(&shared));
-    slot.device.state.reaper.send(Box::new({
+/// Asks the device's thread to wake somebody once the elements have arrived, or never will; it takes the waker then.
+fn wake_when_ready<B: Backend, T>(read: &PendingRead<B, T>, waker: &Waker) -> Result<Place> {
+    let place: Place = Arc::new(Mutex::new(Some(waker.clone())));
+    let Some(slot) = &read.slot else { return Ok(place) };
+    let (slot, told) = (Arc::clone(slot), Arc::clone(&place));
+    let job = {
         let slot: Arc<Allocation<B>> = Arc::clone(&slot);
         move || {
             let order = slot.device.order();
-            let _poll_tells = order.wait_for(&order.needs_of(slot.list()));
-            drop(slot);
-            let wake = move || {
-                let waker = told.lock().clone();
-                waker.wake();
-            };
-            // The waker is the user's: if it panics, the thread goes on waiting for others. What the panic carries may panic when dropped.
-            catch_unwind(AssertUnwindSafe(wake)).unwrap_or_else(std::mem::forget);
+            let pending = order.poll(&order.needs_of(slot.list())).is_ok() && !order.is_ready(slot.list(), None);
+            if pending {
+                return false;
+            }
+            let Some(waker) = told.lock().take() else { return true };
+            // The waker is the user's: if it panics, the thread goes on for the others. What the panic carries may panic when dropped.
+            catch_unwind(AssertUnwindSafe(|| waker.wake())).unwrap_or_else(std::mem::forget);
+            true
         }
-    }))?;
-    Ok(shared)
+    };
+    slot.device.state.reaper.send(Box::new(job))?;
+    Ok(place)
 }

@@ -174,7 +174,7 @@ impl Thread<'_> {
     /// # Ok::<(), polywarp_core::Error>(())
     /// ```
     pub fn barrier(&self) {
-        self.0.barrier.wait();
+        callback::step_out(|| self.0.barrier.wait());
     }
 
     /// The block's shared memory from byte `offset` on, as elements.

@@ -11,6 +11,7 @@ use crate::order::bugs::{Bug, bug};
 use crate::order::{Block, Lane, ListId, Node, Retired};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Sizes are rounded up to this, so that nearly equal ones share.
 const GRAIN: u64 = 256;
@@ -32,9 +33,15 @@ impl<B: Backend> Device<B> {
             return self.reuse(node);
         }
         let limit = if kind == MemoryKind::Pinned { STAGING_LIMIT } else { PENDING_LIMIT };
-        let prefer_pending = self.state.parked_bytes(kind) >= limit;
-        if prefer_pending && let Some(node) = self.state.unpark(kind, bytes, |_| true) {
+        let parked = self.state.parked_bytes(kind);
+        if parked >= limit
+            && let Some(node) = self.first_complete_block(bytes, kind)?
+        {
             return self.reuse(node);
+        }
+        if self.state.is_much(parked) {
+            self.state.free_parked(self.order());
+            self.state.grow_much(self.state.parked_bytes(kind));
         }
         match self.fresh(bytes, kind) {
             Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => self.under_pressure(bytes, kind, error),
@@ -62,6 +69,29 @@ impl<B: Backend> Device<B> {
             order.is_ready(list, None)
         };
         self.state.unpark(kind, bytes, polled)
+    }
+
+    /// Among blocks of this size, all in use, the one that is complete first; none if there is no block of this size.
+    fn first_complete_block(&self, bytes: u64, kind: MemoryKind) -> Result<Option<Box<Node<B>>>> {
+        let order = self.order();
+        let mut pause = Duration::from_micros(20);
+        loop {
+            let (mut any, mut failed) = (false, None);
+            let complete = |list: ListId| {
+                any = true;
+                failed = order.poll(&order.needs_of(list)).err().or(failed.take());
+                order.is_ready(list, None)
+            };
+            let found = self.state.unpark(kind, bytes, complete);
+            if found.is_some() || !any {
+                return Ok(found);
+            }
+            if let Some(error) = failed {
+                return Err(self.settle(error));
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(1));
+        }
     }
 
     fn fresh(&self, bytes: u64, kind: MemoryKind) -> Result<Arc<Allocation<B>>> {

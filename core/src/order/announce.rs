@@ -13,7 +13,7 @@ use super::device::DeviceState;
 use super::lane::Points;
 use super::lane::{Checkpoint, Lane, LaneState};
 use super::ledger::{Exclusive, Ledger};
-use super::uses::{Holder, Known, Needs, Open, Range, Use};
+use super::uses::{Holder, Known, Needs, Open, Range, Use, need};
 use crate::backend::{Access, Backend, HostFunction};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, ErrorKind, Result};
@@ -196,9 +196,7 @@ impl<B: Backend> Order<B> {
         work: impl FnOnce(&B, &B::Stream) -> Result<()>,
     ) -> Result<Sequence> {
         let mut state = lane.idle();
-        if let Some(error) = &state.poisoned {
-            return Err(error.clone());
-        }
+        lane.healthy()?;
         let mut needs = Needs::new();
         let mut ledger = self.ledger();
         ledger.admit(lane.device.ordinal, operation)?;
@@ -235,12 +233,12 @@ impl<B: Backend> Order<B> {
         }
         let state = announced.lock();
         if may_wait_for_host {
-            state.early_point(&self.backend, lane)?;
+            state.early_point(self, lane)?;
         }
         work(&self.backend, state.queue()?)?;
         state.submitted = sequence;
         state.remember(sequence, label);
-        if early && let Err(error) = state.record(&self.backend, lane) {
+        if early && let Err(error) = state.record(self, lane) {
             drop(announced);
             lane.device.deferred_call(self, Err(error)); // The submission succeeded; whoever needs a point of it records later.
         }
@@ -305,7 +303,10 @@ impl<B: Backend> Order<B> {
         };
         if let Some(device) = stops {
             let all = self.lanes().into_iter().filter(|lane| lane.device.ordinal == device);
-            needs = all.map(|lane| (lane.slot, lane.lock().count)).filter(|(_, announced)| *announced > 0).collect();
+            for lane in all {
+                let announced = lane.lock().count;
+                need(&mut needs, lane.slot, announced);
+            }
         }
         if let Err(error) = self.wait_for(&needs) {
             self.guard_close(list, id);
@@ -329,9 +330,7 @@ impl<B: Backend> Order<B> {
     pub(crate) fn lend_open(&self, lane: &Lane<B>, access: &Access, tracked: &impl Tracked) -> Result<u32> {
         let (list, range) = (tracked.list(), range(access, tracked));
         let mut state = lane.idle();
-        if let Some(error) = &state.poisoned {
-            return Err(error.clone());
-        }
+        lane.healthy()?;
         let mut needs = Needs::new();
         let id = {
             let mut ledger = self.ledger();
@@ -345,7 +344,7 @@ impl<B: Backend> Order<B> {
             lists[list].open(range, access.mode, Holder::Stream(lane.slot))
         };
         // Foreign work may wait for the host: later hand-overs must not have to wait for it too.
-        if let Err(error) = state.early_point(&self.backend, lane) {
+        if let Err(error) = state.early_point(self, lane) {
             drop(state);
             self.guard_close(list, id);
             return Err(error);
@@ -402,6 +401,7 @@ impl<B: Backend> Order<B> {
         let lane = self.lane(slot);
         let mut state = lane.idle();
         let queue = state.close();
+        lane.heal();
         drop(state);
         self.free.lock().push(lane);
         queue

@@ -11,6 +11,14 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.get()
 }
 
+/// Steps out of a host kernel while it waits for the other threads of its block: they may run on this thread, and so may others.
+pub(crate) fn step_out<R>(wait: impl FnOnce() -> R) -> R {
+    let before = ACTIVE.replace(false);
+    let waited = wait();
+    ACTIVE.set(before);
+    waited
+}
+
 /// Runs a host function: submissions and waits inside it are refused.
 pub(crate) fn run<R>(function: impl FnOnce() -> R) -> R {
     struct Leave(bool);

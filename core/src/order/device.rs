@@ -12,7 +12,9 @@ use crate::sync::Mutex;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
 
 /// One opened device. Shared by everything made from it.
 pub(crate) struct DeviceState<B: Backend> {
@@ -28,25 +30,54 @@ pub(crate) struct DeviceState<B: Backend> {
     /// Ordinals of devices whose memory kernels of this one reach.
     peers: Mutex<Vec<u32>>,
     pub(crate) reaper: Reaper,
+    /// Parked bytes from which on they are returned.
+    much: AtomicU64,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Parked blocks of one size that an allocation looks at, from either end.
+const LOOKED_AT: usize = 32;
 
-/// A thread that waits on behalf of others; started by the first who asks, gone with the device.
+/// Parked bytes that are not yet worth returning.
+const LITTLE: u64 = 64 << 20;
+
+/// Looks once whether somebody is to be woken; answers whether it is over.
+type Job = Box<dyn FnMut() -> bool + Send>;
+
+/// A thread that looks on behalf of others whether what they wait for is there, and wakes them: nobody waits behind another's work.
+/// Started by the first who asks, gone with the device.
 #[derive(Debug, Default)]
 pub(crate) struct Reaper(OnceLock<Option<mpsc::Sender<Job>>>);
 
 impl Reaper {
-    /// Has the thread do this after all that it was given before.
+    /// Has the thread do this again and again until it is over.
     pub(crate) fn send(&self, job: Job) -> Result<()> {
         let start = || {
             let (jobs, received) = mpsc::channel::<Job>();
-            let work = move || received.into_iter().for_each(|job| job());
+            let work = move || look_after(&received);
             std::thread::Builder::new().name("polywarp-reaper".into()).spawn(work).ok().map(|_| jobs)
         };
         let sent = self.0.get_or_init(start).as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         let refusal = || Error::new(ErrorKind::Driver { what: "no thread to wait with".into() }, "read");
         if sent { Ok(()) } else { Err(refusal()) }
+    }
+}
+
+/// The thread's work: between looks it sleeps, 20 µs at first and 1 ms at most.
+fn look_after(received: &mpsc::Receiver<Job>) {
+    const SHORTEST: Duration = Duration::from_micros(20);
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut pause = SHORTEST;
+    loop {
+        let next = if jobs.is_empty() { received.recv().ok() } else { received.recv_timeout(pause).ok() };
+        match next {
+            None if jobs.is_empty() => return, // The device is gone.
+            None => pause = (2 * pause).min(Duration::from_millis(1)),
+            Some(job) => {
+                jobs.push(job);
+                pause = SHORTEST;
+            }
+        }
+        jobs.retain_mut(|job| !job());
     }
 }
 
@@ -83,6 +114,7 @@ impl<B: Backend> DeviceState<B> {
             kernel_names: Mutex::new(Vec::new()),
             peers: Mutex::new(Vec::new()),
             reaper: Reaper::default(),
+            much: AtomicU64::new(0),
         }
     }
 
@@ -135,14 +167,15 @@ impl<B: Backend> DeviceState<B> {
 
     /// Makes the memory of `other` reachable for kernels of this device, once per ordered pair.
     pub(crate) fn reach(&self, backend: &B, other: &Self, operation: &'static str) -> Result<()> {
-        if self.ordinal == other.ordinal || self.peers.lock().contains(&other.ordinal) {
+        let mut peers = self.peers.lock();
+        if self.ordinal == other.ordinal || peers.contains(&other.ordinal) {
             return Ok(());
         }
         if !backend.peer_possible(&self.raw, &other.raw)? {
             return Err(self.error(ErrorKind::NoPeerAccess { from: self.ordinal, to: other.ordinal }, operation));
         }
         backend.peer_enable(&self.raw, &other.raw)?;
-        self.peers.lock().push(other.ordinal);
+        peers.push(other.ordinal);
         Ok(())
     }
 
@@ -230,12 +263,25 @@ impl<B: Backend> DeviceState<B> {
         }
     }
 
+    /// Whether so much is parked that complete blocks are to be returned before new memory is asked for.
+    pub(crate) fn is_much(&self, parked: u64) -> bool {
+        parked > self.much.load(Ordering::Relaxed).max(LITTLE).max(self.info.memory_bytes / 64)
+    }
+
+    /// So much could not be returned: the next time is when it has doubled.
+    pub(crate) fn grow_much(&self, parked: u64) {
+        self.much.store(parked.saturating_mul(2), Ordering::Relaxed);
+    }
+
     /// A parked block of exactly this kind and size: the first that `fits` (asked by its list).
     pub(crate) fn unpark(&self, kind: MemoryKind, bytes: u64, mut fits: impl FnMut(usize) -> bool) -> Option<Box<Node<B>>> {
         let mut house = self.house.lock();
         let House { parked, parked_bytes, .. } = &mut *house;
         let blocks = parked.get_mut(&(kind, bytes))?;
-        let index = blocks.iter().position(|node| matches!(&node.retired, Retired::Block(block) if fits(block.list)))?;
+        // The oldest are the likeliest to be complete, the newest to be the asking stream's own.
+        let (oldest, newest) = (LOOKED_AT.min(blocks.len()), blocks.len().saturating_sub(LOOKED_AT).max(LOOKED_AT));
+        let mut looked_at = (0..oldest).chain(newest..blocks.len());
+        let index = looked_at.find(|&index| matches!(&blocks[index].retired, Retired::Block(block) if fits(block.list)))?;
         let node = blocks.remove(index);
         parked_bytes.entry(kind).and_modify(|held| *held -= bytes);
         Some(node)
@@ -297,9 +343,15 @@ impl<B: Backend> Order<B> {
     #[cold]
     pub(crate) fn settle(&self, device: &DeviceState<B>, error: Error) -> Error {
         let ErrorKind::DevicePoisoned { cause, .. } = error.kind() else { return error.on(device.backend_name, Some(device.ordinal)) };
-        if error.device().is_some_and(|ordinal| ordinal != device.ordinal) {
-            return error;
-        }
+        // The fault may be another device's, met by waiting for its work.
+        let other = error.device().filter(|&ordinal| ordinal != device.ordinal);
+        let lanes = other.map(|_| self.lanes()).unwrap_or_default();
+        let found = lanes.iter().find(|lane| Some(lane.device.ordinal) == other).map(|lane| &*lane.device);
+        let device = match (other, found) {
+            (None, _) => device,
+            (Some(_), Some(found)) => found,
+            (Some(_), None) => return error,
+        };
         let cause = cause.clone();
         let suspects = self.suspects(device);
         let poison = ErrorKind::DevicePoisoned { cause, suspects };

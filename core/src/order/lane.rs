@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "calls the contract's methods")]
 
+use super::announce::Order;
 use super::bugs::{Bug, bug};
 use super::clock::{Clock, Sequence, Slot};
 use super::device::DeviceState;
@@ -11,6 +12,7 @@ use crate::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Checkpoints kept per stream.
 const RING: usize = 4;
@@ -23,6 +25,8 @@ pub(crate) struct Checkpoint<B: Backend> {
     pub(crate) sequence: Sequence,
     pub(crate) event: Arc<B::Event>,
     pub(crate) clock: Clock,
+    /// Promised to the user: not let go before it is complete.
+    kept: bool,
 }
 
 /// One point of each producer that is waited for.
@@ -30,7 +34,7 @@ pub(super) type Points<B> = SmallVec<[Checkpoint<B>; 4]>;
 
 impl<B: Backend> Clone for Checkpoint<B> {
     fn clone(&self) -> Self {
-        Self { sequence: self.sequence, event: Arc::clone(&self.event), clock: self.clock.clone() }
+        Self { sequence: self.sequence, event: Arc::clone(&self.event), clock: self.clock.clone(), kept: self.kept }
     }
 }
 
@@ -40,6 +44,8 @@ pub(crate) struct Lane<B: Backend> {
     pub(crate) device: Arc<DeviceState<B>>,
     pub(super) state: Mutex<LaneState<B>>,
     pub(super) changed: Condvar,
+    poisoned: AtomicBool,
+    poison: parking_lot::Mutex<Option<Error>>,
 }
 
 /// What a stream's lock guards.
@@ -55,11 +61,12 @@ pub(crate) struct LaneState<B: Backend> {
     /// What this stream's next submission comes after, other than its own.
     pub(super) clock: Clock,
     ring: SmallVec<[Checkpoint<B>; RING]>,
+    /// Checkpoints kept before one is let go; at least [`RING`].
+    room: usize,
     /// Events that left the ring; reused once nobody else holds them.
     spare: Vec<Arc<B::Event>>,
     /// Records early after every submission.
     pub(super) precise: bool,
-    pub(crate) poisoned: Option<Error>,
     recent: [(Sequence, u32); RECENT],
 }
 
@@ -83,24 +90,47 @@ impl<B: Backend> LaneState<B> {
     }
 
     /// Records an event behind everything submitted and keeps it in the ring.
-    pub(super) fn record(&mut self, backend: &B, lane: &Lane<B>) -> Result<Checkpoint<B>> {
+    pub(super) fn record(&mut self, order: &Order<B>, lane: &Lane<B>) -> Result<Checkpoint<B>> {
         let mut event = match self.spare.iter_mut().position(|event| Arc::get_mut(event).is_some()) {
             Some(unused) => self.spare.swap_remove(unused),
-            None => Arc::new(lane.device.event_create(backend)?),
+            None => Arc::new(lane.device.event_create(&order.backend)?),
         };
         let Some(unshared) = Arc::get_mut(&mut event) else { unreachable!("just found unshared, under the stream's lock") };
         // SAFETY: the event was made for this stream's device; nobody else holds it, so no other call on it is in progress.
-        if let Err(error) = self.queue().and_then(|queue| unsafe { backend.event_record(queue, unshared) }) {
+        if let Err(error) = self.queue().and_then(|queue| unsafe { order.backend.event_record(queue, unshared) }) {
             self.spare.push(event);
             return Err(error);
         }
-        if self.ring.len() == RING {
-            let oldest = self.ring.remove(0);
-            self.spare.push(oldest.event);
-        }
+        self.make_room(order, lane);
         let (sequence, clock) = self.snapshot(lane.slot);
-        self.ring.push(Checkpoint { sequence, event, clock });
+        self.ring.push(Checkpoint { sequence, event, clock, kept: self.precise });
         Ok(self.ring[self.ring.len() - 1].clone())
+    }
+
+    /// Lets a checkpoint go if the ring is full: the oldest, but those that were promised only once they are complete.
+    fn make_room(&mut self, order: &Order<B>, lane: &Lane<B>) {
+        if self.ring.len() < self.room.max(RING) {
+            return;
+        }
+        let done = match self.ring.iter().position(|checkpoint| !checkpoint.kept) {
+            Some(index) => index..index + 1,
+            None => {
+                // Points are reached in order, so the driver is asked by halves.
+                let complete = order.ledger().host.get(lane.slot);
+                let reached =
+                    |point: &Checkpoint<B>| point.sequence <= complete || order.backend.event_query(&point.event).unwrap_or(false);
+                0..self.ring.partition_point(reached)
+            }
+        };
+        self.spare.extend(self.ring.drain(done).map(|checkpoint| checkpoint.event));
+        self.room = if self.precise { 2 * self.ring.len() } else { self.ring.len() + 1 };
+    }
+
+    /// The newest checkpoint was asked for by the user: later ones do not take its place.
+    pub(super) fn keep_newest(&mut self) {
+        if let Some(newest) = self.ring.last_mut() {
+            newest.kept = true;
+        }
     }
 
     /// The earliest checkpoint at or after a submission.
@@ -109,11 +139,11 @@ impl<B: Backend> LaneState<B> {
     }
 
     /// A checkpoint before work that may wait for the host.
-    pub(super) fn early_point(&mut self, backend: &B, lane: &Lane<B>) -> Result<()> {
+    pub(super) fn early_point(&mut self, order: &Order<B>, lane: &Lane<B>) -> Result<()> {
         if self.submitted == 0 || self.at_or_after(self.submitted).is_some() {
             return Ok(());
         }
-        self.record(backend, lane).map(drop)
+        self.record(order, lane).map(drop)
     }
 
     /// Remembers a kernel as a suspect, until it is known to be complete.
@@ -135,7 +165,6 @@ impl<B: Backend> LaneState<B> {
         let ring = std::mem::take(&mut self.ring);
         self.spare.extend(ring.into_iter().map(|checkpoint| checkpoint.event));
         self.clock.clear();
-        self.poisoned = None;
         self.recent = [(0, 0); RECENT];
         if bug(Bug::RecycledCountRestarts) {
             (self.count, self.submitted) = (0, 0);
@@ -163,12 +192,34 @@ impl<B: Backend> Lane<B> {
             busy: false,
             clock: Clock::default(),
             ring: SmallVec::new(),
+            room: RING,
             spare: Vec::new(),
             precise,
-            poisoned: None,
             recent: [(0, 0); RECENT],
         };
-        Self { slot, device: Arc::clone(device), state: Mutex::new(state), changed: Condvar::new() }
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Self { slot, device: Arc::clone(device), state, changed, poisoned: AtomicBool::new(false), poison: parking_lot::Mutex::new(None) }
+    }
+
+    /// What a host function that panicked left behind, if one did.
+    #[inline]
+    pub(crate) fn healthy(&self) -> Result<()> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.poison.lock().clone().map_or(Ok(()), Err)
+    }
+
+    /// A host function panicked. Takes no lock that a submission holds: the driver's queue may be full.
+    pub(crate) fn poison(&self, error: Error) {
+        self.poison.lock().get_or_insert(error);
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// The slot goes to another stream.
+    pub(super) fn heal(&self) {
+        self.poisoned.store(false, Ordering::Release);
+        *self.poison.lock() = None;
     }
 
     /// The stream's lock, whatever the stream is doing.

@@ -31,7 +31,7 @@ impl<B: Backend> Order<B> {
                 return Ok(None);
             }
             if state.submitted >= sequence || bug(Bug::RecordWithoutWaiting) {
-                return state.record(&self.backend, lane).map(Some);
+                return state.record(self, lane).map(Some);
             }
             state = lane.changed.wait(&lane.state, state);
         }
@@ -44,13 +44,15 @@ impl<B: Backend> Order<B> {
         match state.at_or_after(submitted) {
             _ if submitted == 0 || state.queue.is_none() => Ok(None),
             Some(checkpoint) => Ok(Some(checkpoint.clone())),
-            None => state.record(&self.backend, lane).map(Some),
+            None => state.record(self, lane).map(Some),
         }
     }
 
     /// Rule 3, `stream.checkpoint()`: a point that later hand-overs can use instead of a later one.
     pub(crate) fn checkpoint(&self, lane: &Lane<B>) -> Result<()> {
-        self.point_now(lane).map(drop)
+        self.point_now(lane)?;
+        lane.state.lock().keep_newest();
+        Ok(())
     }
 
     /// Waits on the host for a point and raises the host's vector by the copy made when the point was recorded.
@@ -129,9 +131,7 @@ impl<B: Backend> Order<B> {
     /// Rule 6: records a user event and copies what it stands for, in one step under the event's lock (the caller holds it).
     pub(crate) fn event_record(&self, lane: &Lane<B>, event: &B::Event) -> Result<Clock> {
         let state = lane.idle();
-        if let Some(error) = &state.poisoned {
-            return Err(error.clone());
-        }
+        lane.healthy()?;
         // SAFETY: the caller holds the event's lock, so no other call on it is in progress, and checked that it is this device's.
         unsafe { self.backend.event_record(state.queue()?, event) }?;
         Ok(state.snapshot(lane.slot).1)
@@ -140,9 +140,7 @@ impl<B: Backend> Order<B> {
     /// Rule 6: makes the stream wait for a user event and takes in what it stands for; the caller holds the event's lock.
     pub(crate) fn event_wait(&self, lane: &Lane<B>, event: &B::Event, clock: &Clock) -> Result<()> {
         let mut state = lane.idle();
-        if let Some(error) = &state.poisoned {
-            return Err(error.clone());
-        }
+        lane.healthy()?;
         // SAFETY: the caller holds the event's lock, so no record of it is in progress.
         unsafe { self.backend.stream_wait_event(state.queue()?, event) }?;
         state.clock.raise(clock);

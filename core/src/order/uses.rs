@@ -79,7 +79,7 @@ impl Known<'_> {
 /// Per producer stream, the highest sequence that must be waited for.
 pub(crate) type Needs = SmallVec<[(Slot, Sequence); 4]>;
 
-fn need(needs: &mut Needs, slot: Slot, sequence: Sequence) {
+pub(super) fn need(needs: &mut Needs, slot: Slot, sequence: Sequence) {
     match needs.iter_mut().find(|(known, _)| *known == slot) {
         Some((_, highest)) => *highest = (*highest).max(sequence),
         None => needs.push((slot, sequence)),
@@ -100,6 +100,8 @@ pub(crate) struct UseList {
     /// Streams that others have waited for because of this allocation, and how many early checkpoints they still record.
     handed_over: SmallVec<[(Slot, u8); 2]>,
     next_open: u32,
+    /// Uses kept before room is made; at least [`FULL`].
+    full: usize,
 }
 
 impl UseList {
@@ -146,11 +148,11 @@ impl UseList {
         if self.uses.iter().any(|old| (old.slot, old.sequence) == (new.slot, new.sequence) && old.represents(&new)) {
             return; // The same submission uses it already: a buffer passed twice.
         }
-        if self.uses.len() >= FULL {
+        if self.uses.len() >= self.full.max(FULL) {
             if bug(Bug::CappedList) {
                 return;
             }
-            self.merge();
+            self.make_room(known.host);
         }
         self.uses.push(new);
     }
@@ -172,6 +174,15 @@ impl UseList {
             let same = old.slot == new.slot && old.sequence >= new.sequence;
             same || !known.covers(old.slot, old.sequence) || !new.represents(old)
         });
+    }
+
+    /// Forgets what is complete, which nobody waits for any more, then merges what is left; the list may grow if that does not halve it.
+    fn make_room(&mut self, host: &Clock) {
+        self.uses.retain(|one| host.get(one.slot) < one.sequence);
+        if self.uses.len() >= FULL {
+            self.merge();
+        }
+        self.full = FULL.max(2 * self.uses.len());
     }
 
     /// Merges the uses per stream and mode to the hull of their ranges and their highest sequence: cautious, never truncated.
