@@ -46,6 +46,7 @@ impl StreamOptions {
     /// Without it a wait may cover work submitted to the producer *later*, up to the moment of the wait. That matters only if such
     /// work waits for the host: a kernel writes `x`, a second kernel of the same stream waits for the host, another
     /// stream reads `x`, and the host waits for that stream. On a precise stream this ends; on others it can hang.
+    /// (Where more than 48 separate ranges of one buffer are in use at once, a wait for one may cover the others.)
     ///
     /// ```
     /// # use polywarp_core::{Runtime, StreamOptions, gate::Gate, host::Host};
