@@ -968,3 +968,17 @@ fn a_lost_device_answers_the_same_where_peers_were_not_enabled_yet() {
     let later = axpy.launch(&stream, 1, (x.span(), y.span_mut(), 1.0)).unwrap_err().to_string();
     assert_eq!(first, later);
 }
+
+#[test]
+fn parameters_that_are_too_many_bytes_are_refused_typed_and_untyped() {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let program = Program::new("large").host::<([u64; 513],), _>("large", |_: &Thread<'_>, _: [u64; 513]| {});
+    let module = Module::load(&device, &program).unwrap();
+    // SAFETY: it has this parameter and touches nothing.
+    assert_kind!(unsafe { module.bind::<([u64; 513],)>("large") }, ErrorKind::LimitExceeded { asked: 4104, limit: 4096, .. });
+    let untyped = module.function("large").unwrap();
+    // SAFETY: as above.
+    assert_kind!(unsafe { untyped.launch(&stream, 1, ([0u64; 513],)) }, ErrorKind::LimitExceeded { asked: 4104, .. });
+    assert_kind!(untyped.prepare(([0u64; 513],)), ErrorKind::LimitExceeded { asked: 4104, .. });
+}

@@ -550,7 +550,7 @@ impl<B: Backend, const PRECONVERTED: bool> Kernel<B, PRECONVERTED, Untyped> {
     fn check_signature<P: Parameters>(&self) -> Result<()> {
         match &self.state.info.parameters {
             Some(has) if has.as_slice() != P::LAYOUT => Err(self.state.module.signature_mismatch(&self.state.name, has, P::LAYOUT)),
-            _ => Ok(()),
+            _ => check_parameter_bytes(self.device(), P::LAYOUT),
         }
     }
 }
