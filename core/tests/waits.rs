@@ -46,6 +46,10 @@ fn a_wait_for_a_precise_stream_covers_nothing_later_however_much_follows() {
         let device = device();
         let (precise, other) = (device.stream_with(StreamOptions::new().precise()).unwrap(), device.stream().unwrap());
         let x = precise.upload(&[7u32; 4]).unwrap();
+        // The upload is complete, though no wait or query has told polywarp so.
+        let (tell, told) = mpsc::channel();
+        precise.host_function(move || tell.send(()).unwrap()).unwrap();
+        told.recv().unwrap();
         let gate = hold(&precise);
         let mut y = device.alloc::<u32>(4).unwrap();
         for value in 0..200 {

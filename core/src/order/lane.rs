@@ -119,7 +119,11 @@ impl<B: Backend> LaneState<B> {
                 let complete = order.ledger().host.get(lane.slot);
                 let reached =
                     |point: &Checkpoint<B>| point.sequence <= complete || order.backend.event_query(&point.event).unwrap_or(false);
-                0..self.ring.partition_point(reached)
+                let reached = self.ring.partition_point(reached);
+                if let Some(newest) = reached.checked_sub(1) {
+                    order.host_learns(&self.ring[newest].clock); // Or its consumers would look for a later point.
+                }
+                0..reached
             }
         };
         self.spare.extend(self.ring.drain(done).map(|checkpoint| checkpoint.event));
